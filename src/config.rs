@@ -1,0 +1,194 @@
+//! Settings: what there is, what it may hold, and what holds now.
+//!
+//! A setting has Kafka's name where Kafka has one. Only settings that are in force are listed;
+//! what Kafka knows and this broker does not act on is refused on a topic and reported when it
+//! stands in the broker's file, so that nothing is accepted and then ignored.
+//!
+//! Where a broker setting comes from, the strongest first: the command line, the file, the
+//! default. What clients change while the broker runs is stored with the metadata and is stronger
+//! than all of these.
+
+pub mod broker;
+pub mod file;
+mod kafka_names;
+pub mod listeners;
+mod nearest;
+pub mod setting;
+pub mod topic;
+
+pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
+pub use listeners::Listener;
+pub use setting::{Allowed, BadValue, Change, ConfigType, Setting};
+pub use topic::{
+    BatchValidation, TOPIC_SETTINGS, TimestampType, TopicConfig, TopicSettingError,
+    check_topic_setting, topic_setting,
+};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What the broker was started with, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub node_id: i32,
+    pub data_dir: PathBuf,
+    /// `all`, a number, or a list: parsed where the machine's CPUs are known.
+    pub cores: String,
+    pub listeners: Vec<Listener>,
+    pub advertised_resolve: bool,
+    /// What was set by file or command line, checked, by name.
+    pub set: BTreeMap<&'static str, String>,
+    /// What the reader of the log should know about the settings.
+    pub warnings: Vec<String>,
+}
+
+/// Why the broker cannot start with these settings: one sentence that names place, key and fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Where a group of settings was written.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// `file broker.toml` or `the command line`.
+    pub place: String,
+    /// Name, value, and the line or flag.
+    pub settings: Vec<(String, String, String)>,
+}
+
+impl Config {
+    /// Checks the layers, weakest first, and puts them together.
+    pub fn load(layers: &[Layer]) -> Result<Config, ConfigError> {
+        let mut set: BTreeMap<&'static str, String> = BTreeMap::new();
+        let mut warnings = Vec::new();
+        for layer in layers {
+            let mut here: BTreeMap<&'static str, &str> = BTreeMap::new();
+            for (name, value, at) in &layer.settings {
+                let Some(setting) = broker_setting(name) else {
+                    warnings.push(unknown(name, &layer.place, at));
+                    continue;
+                };
+                let checked = setting.check(value).map_err(|bad| {
+                    ConfigError(format!("{bad} (written in {}, {at})", layer.place))
+                })?;
+                if let Some(first) = here.insert(setting.name, at) {
+                    return Err(ConfigError(format!(
+                        "{name} is given twice in {}: {first} and {at}; keep one",
+                        layer.place
+                    )));
+                }
+                set.insert(setting.name, checked);
+            }
+        }
+        Config::from_set(set, warnings)
+    }
+
+    fn from_set(
+        set: BTreeMap<&'static str, String>,
+        mut warnings: Vec<String>,
+    ) -> Result<Config, ConfigError> {
+        let value = |name| static_value(&set, name);
+        let required = |name| value(name).unwrap_or_default();
+        let (listeners, said) =
+            listeners::parse(&required("listeners"), value("advertised.listeners").as_deref())
+                .map_err(|error| ConfigError(error.what))?;
+        warnings.extend(said);
+        let data_dir = required("log.dirs");
+        if data_dir.is_empty() || data_dir.contains(',') {
+            return Err(ConfigError(format!(
+                "log.dirs says {data_dir:?}: name exactly one data directory"
+            )));
+        }
+        let node_id = required("node.id");
+        let Ok(node_id) = node_id.parse() else {
+            panic!("node.id passed its check with the value {node_id:?}");
+        };
+        Ok(Config {
+            node_id,
+            data_dir: PathBuf::from(data_dir),
+            cores: required("cores"),
+            listeners,
+            advertised_resolve: required("advertised.listeners.resolve") == "true",
+            set,
+            warnings,
+        })
+    }
+
+    /// The value given at start, or the default; `None` is null.
+    pub fn static_value(&self, name: &str) -> Option<String> {
+        static_value(&self.set, name)
+    }
+}
+
+fn static_value(set: &BTreeMap<&'static str, String>, name: &str) -> Option<String> {
+    let set = set.get(name).cloned();
+    set.or_else(|| broker_setting(name)?.default.map(str::to_owned))
+}
+
+fn unknown(name: &str, place: &str, at: &str) -> String {
+    if broker::is_other_kafka_name(name) {
+        return format!(
+            "{name} ({place}, {at}) is a setting of Kafka that this broker does not act on; it has \
+             no effect"
+        );
+    }
+    match broker::nearest_broker_name(name) {
+        Some(nearest) => format!(
+            "{name} ({place}, {at}) is not a setting and has no effect; did you mean {nearest}?"
+        ),
+        None => format!("{name} ({place}, {at}) is not a setting and has no effect"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(place: &str, settings: &[(&str, &str)]) -> Layer {
+        let settings = settings.iter().enumerate().map(|(index, (name, value))| {
+            ((*name).to_owned(), (*value).to_owned(), format!("line {}", index + 1))
+        });
+        Layer { place: place.to_owned(), settings: settings.collect() }
+    }
+
+    #[test]
+    fn command_line_wins_over_file_and_file_over_default() {
+        let file = layer("file a.toml", &[("num.partitions", "3"), ("log.roll.ms", "5")]);
+        let line = layer("the command line", &[("num.partitions", "4")]);
+        let config = Config::load(&[file, line]).unwrap();
+        assert_eq!(config.static_value("num.partitions").unwrap(), "4");
+        assert_eq!(config.static_value("log.roll.ms").unwrap(), "5");
+        assert_eq!(config.static_value("log.segment.bytes").unwrap(), "1073741824");
+        assert_eq!(config.static_value("broker.rack"), None);
+        assert!(config.warnings.is_empty());
+    }
+
+    #[test]
+    fn bad_value_refuses_the_start_with_place_key_value_and_range() {
+        let error = Config::load(&[layer("file a.toml", &[("log.roll.ms", "7d")])]).unwrap_err();
+        for part in ["log.roll.ms", "7d", "from 1 to", "file a.toml", "line 1"] {
+            assert!(error.0.contains(part), "{error}");
+        }
+        let twice = layer("the command line", &[("node.id", "1"), ("node.id", "2")]);
+        assert!(Config::load(&[twice]).unwrap_err().0.contains("given twice"));
+        let dirs = layer("file a.toml", &[("log.dirs", "/a,/b")]);
+        assert!(Config::load(&[dirs]).unwrap_err().0.contains("exactly one"));
+    }
+
+    #[test]
+    fn unknown_and_foreign_names_are_reported_and_have_no_effect() {
+        let settings = [("log.retention.mss", "1"), ("zookeeper.connect", "x"), ("fondue", "1")];
+        let config = Config::load(&[layer("file a.toml", &settings)]).unwrap();
+        assert!(config.warnings[0].contains("did you mean log.retention.ms?"));
+        assert!(config.warnings[1].contains("does not act on"));
+        assert!(config.warnings[2].contains("is not a setting"));
+    }
+}

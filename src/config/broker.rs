@@ -1,0 +1,257 @@
+//! The settings of the broker: only those that are in force.
+
+use super::setting::{Allowed, Change, ConfigType, Setting};
+use super::topic::TOPIC_SETTINGS;
+use super::{kafka_names, nearest::nearest};
+use std::sync::LazyLock;
+
+const NO_MAX: i64 = i32::MAX as i64;
+
+/// Settings that are the broker's alone; the defaults of topic settings come beside them.
+const OWN_SETTINGS: &[Setting] = &[
+    start(
+        "advertised.listeners",
+        Allowed::List,
+        None,
+        "The address that clients are told, as [NAME://]HOST:PORT, for each listener. Unset, it is \
+         the address of the listener.",
+    ),
+    start(
+        "advertised.listeners.resolve",
+        Allowed::Bool,
+        Some("true"),
+        "Whether a start is refused when this machine cannot resolve an advertised host name. Set \
+         to false when only clients can resolve it. This setting is Millstream's own.",
+    ),
+    start(
+        "auto.create.topics.enable",
+        Allowed::Bool,
+        Some("true"),
+        "Whether a topic is created when a client that allows it asks for its metadata.",
+    ),
+    start("broker.rack", Allowed::Text, None, "The rack that Metadata names for this node."),
+    start(
+        "connections.max.idle.ms",
+        Allowed::Long { min: 1000, max: i64::MAX },
+        Some("600000"),
+        "A connection that sends nothing and waits for nothing for this long is closed.",
+    ),
+    start(
+        "connections.max.write.stall.ms",
+        Allowed::Long { min: 1000, max: i64::MAX },
+        Some("60000"),
+        "A connection whose peer takes no byte of an answer for this long is closed. This setting \
+         is Millstream's own.",
+    ),
+    start(
+        "cores",
+        Allowed::Text,
+        Some("all"),
+        "The CPUs to run on, one executor each: all, a number of them, or a list such as 0,2-3. \
+         This setting is Millstream's own.",
+    ),
+    start(
+        "default.replication.factor",
+        Allowed::Only {
+            kind: ConfigType::Int,
+            value: "1",
+            why: "a topic has one replica on this node",
+        },
+        Some("1"),
+        "The replication factor of topics created without one.",
+    ),
+    start("delete.topic.enable", Allowed::Bool, Some("true"), "Whether DeleteTopics is allowed."),
+    start(
+        "fetch.max.bytes",
+        Allowed::Int { min: 1024, max: NO_MAX },
+        Some("57671680"),
+        "The most bytes of records in the answer to one Fetch, whatever the client asks for. The \
+         first batch is always sent whole.",
+    ),
+    start(
+        "listeners",
+        Allowed::List,
+        Some("127.0.0.1:9092"),
+        "Where to listen, as [NAME://]HOST:PORT, separated by commas. Port 0 takes a free port.",
+    ),
+    start(
+        "log.dirs",
+        Allowed::Text,
+        Some("./millstream-data"),
+        "The data directory. This broker keeps everything in one.",
+    ),
+    live(
+        "max.connections",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("2147483647"),
+        "The most connections at one time, over all cores together; more are closed at once.",
+    ),
+    live(
+        "max.connections.per.ip",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("2147483647"),
+        "The most connections at one time from one address, over all cores together; more are \
+         closed at once.",
+    ),
+    start(
+        "max.incremental.fetch.session.cache.slots",
+        Allowed::Int { min: 0, max: 1_000_000 },
+        Some("1000"),
+        "The most incremental fetch sessions, shared evenly by the cores. A consumer without a \
+         session sends its whole list of partitions each time.",
+    ),
+    start(
+        "max.request.partition.size.limit",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("2000"),
+        "The most partitions in the answer to one DescribeTopicPartitions.",
+    ),
+    start(
+        "node.id",
+        Allowed::Int { min: 0, max: NO_MAX },
+        Some("1"),
+        "The number of this node. It is written into the data directory at its first start.",
+    ),
+    start(
+        "num.partitions",
+        Allowed::Int { min: 1, max: 10_000 },
+        Some("1"),
+        "The partitions of a topic created without a number of them.",
+    ),
+    start(
+        "socket.listen.backlog.size",
+        Allowed::Int { min: 1, max: 65_535 },
+        Some("1024"),
+        "How many connections may wait to be accepted, on each core.",
+    ),
+    start(
+        "socket.request.max.bytes",
+        Allowed::Int { min: 1024, max: NO_MAX },
+        Some("104857600"),
+        "The largest request; a connection that announces a larger one is closed.",
+    ),
+];
+
+/// Every setting a broker has, by name: its own, and the defaults of topic settings.
+pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+    let mut settings = OWN_SETTINGS.to_vec();
+    for topic in TOPIC_SETTINGS {
+        if let Some(name) = topic.broker_name {
+            settings.push(Setting { name, broker_name: None, ..*topic });
+        }
+    }
+    settings.sort_by_key(|setting| setting.name);
+    settings
+});
+
+/// The row of `name`.
+pub fn broker_setting(name: &str) -> Option<&'static Setting> {
+    let settings: &'static [Setting] = &BROKER_SETTINGS;
+    let index = settings.binary_search_by(|setting| setting.name.cmp(name)).ok()?;
+    Some(&settings[index])
+}
+
+/// Whether Kafka has a broker setting of this name that this broker does not act on.
+pub fn is_other_kafka_name(name: &str) -> bool {
+    kafka_names::OTHER_BROKER_NAMES.contains(&name)
+}
+
+/// The known name that a mistyped one is nearest to.
+pub fn nearest_broker_name(typed: &str) -> Option<&'static str> {
+    let settings: &'static [Setting] = &BROKER_SETTINGS;
+    nearest(typed, settings.iter().map(|setting| setting.name))
+}
+
+/// The broker's settings in force, parsed. Replaced whole when a setting changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerConfig {
+    pub auto_create_topics: bool,
+    pub broker_rack: Option<String>,
+    pub connections_idle_ms_max: u64,
+    pub write_stall_ms_max: u64,
+    pub delete_topic: bool,
+    pub fetch_bytes_max: u32,
+    pub connections_max: u32,
+    pub connections_per_ip_max: u32,
+    pub fetch_sessions_max: u32,
+    pub described_partitions_max: u32,
+    pub partitions_default: u32,
+    pub listen_backlog: u32,
+    pub request_bytes_max: u32,
+}
+
+impl BrokerConfig {
+    /// Parses the checked values that `value` gives by name.
+    pub fn resolve(value: impl Fn(&'static str) -> Option<String>) -> BrokerConfig {
+        BrokerConfig {
+            auto_create_topics: parsed(&value, "auto.create.topics.enable"),
+            broker_rack: value("broker.rack").filter(|rack| !rack.is_empty()),
+            connections_idle_ms_max: parsed(&value, "connections.max.idle.ms"),
+            write_stall_ms_max: parsed(&value, "connections.max.write.stall.ms"),
+            delete_topic: parsed(&value, "delete.topic.enable"),
+            fetch_bytes_max: parsed(&value, "fetch.max.bytes"),
+            connections_max: parsed(&value, "max.connections"),
+            connections_per_ip_max: parsed(&value, "max.connections.per.ip"),
+            fetch_sessions_max: parsed(&value, "max.incremental.fetch.session.cache.slots"),
+            described_partitions_max: parsed(&value, "max.request.partition.size.limit"),
+            partitions_default: parsed(&value, "num.partitions"),
+            listen_backlog: parsed(&value, "socket.listen.backlog.size"),
+            request_bytes_max: parsed(&value, "socket.request.max.bytes"),
+        }
+    }
+}
+
+fn parsed<T: std::str::FromStr>(
+    value: &impl Fn(&'static str) -> Option<String>,
+    name: &'static str,
+) -> T {
+    let text = value(name).unwrap_or_default();
+    match text.parse() {
+        Ok(parsed) => parsed,
+        Err(_) => panic!("setting {name} passed its check with the value {text:?}"),
+    }
+}
+
+const fn start(
+    name: &'static str,
+    allowed: Allowed,
+    default: Option<&'static str>,
+    doc: &'static str,
+) -> Setting {
+    Setting { name, allowed, default, change: Change::AtStart, broker_name: None, doc }
+}
+
+const fn live(
+    name: &'static str,
+    allowed: Allowed,
+    default: Option<&'static str>,
+    doc: &'static str,
+) -> Setting {
+    Setting { name, allowed, default, change: Change::AnyTime, broker_name: None, doc }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_default_is_allowed() {
+        assert!(BROKER_SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for setting in BROKER_SETTINGS.iter() {
+            assert!(!is_other_kafka_name(setting.name), "{}", setting.name);
+            if let Some(default) = setting.default {
+                assert_eq!(setting.check(default).unwrap(), default, "{}", setting.name);
+            }
+        }
+        let config = BrokerConfig::resolve(|name| broker_setting(name)?.default.map(str::to_owned));
+        assert_eq!(config.request_bytes_max, 100 << 20);
+        assert!(config.auto_create_topics);
+    }
+
+    #[test]
+    fn mistyped_broker_setting_finds_its_name() {
+        assert_eq!(nearest_broker_name("log.segment.byte"), Some("log.segment.bytes"));
+        assert_eq!(nearest_broker_name("max.conections"), Some("max.connections"));
+        assert!(is_other_kafka_name("zookeeper.connect"));
+    }
+}
