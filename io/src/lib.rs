@@ -1,1 +1,21 @@
-//! Ground floor.
+//! Ground floor of Millstream: units, record batches, files, disks, clocks.
+//!
+//! This floor imports no other. Everything in it that decides is a plain struct without async,
+//! clock or runtime; what touches a device goes through the traits of [`disk`], so that the
+//! simulator can stand in for the kernel. The file formats are drawn byte by byte in
+//! `io/README.md`.
+
+/// Newtypes for every number that crosses a function, and all conversions between them.
+pub mod units;
+
+/// Every bound of this floor in one place, with the relations between them proved at compile time.
+pub mod limits;
+
+/// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
+pub mod batch;
+
+/// The traits over a disk (blocking and per core) and the typed error they answer with.
+pub mod disk;
+
+/// Wall time and monotonic time behind one trait, so that a test can own both.
+pub mod clock;
