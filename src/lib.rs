@@ -1,3 +1,4 @@
 //! The broker.
 
 pub mod config;
+pub mod wire;
