@@ -42,6 +42,7 @@ pub mod apis;
 pub mod codec_error;
 pub mod declare;
 pub mod error_code;
+pub mod fetch_response;
 pub mod frame;
 pub mod header;
 pub mod messages;

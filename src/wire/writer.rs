@@ -40,6 +40,11 @@ impl Writer {
         self.bytes.is_empty()
     }
 
+    /// Bytes left out so far (see [`Self::cut`]).
+    pub fn cut_bytes(&self) -> usize {
+        self.cuts.iter().map(|cut| cut.len).sum()
+    }
+
     /// The written bytes.
     ///
     /// # Panics
