@@ -19,3 +19,9 @@ pub mod disk;
 
 /// Wall time and monotonic time behind one trait, so that a test can own both.
 pub mod clock;
+
+/// Pinned executors, messages between cores, helper threads, ordered stop, the host's probe.
+pub mod runtime;
+
+/// Sockets of the cores: listeners, connections, file ranges sent without copying.
+pub mod net;
