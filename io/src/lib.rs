@@ -14,8 +14,17 @@ pub mod limits;
 /// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
 pub mod batch;
 
+/// Block-aligned memory for direct transfers of the blocking disks.
+pub mod aligned;
+
 /// The traits over a disk (blocking and per core) and the typed error they answer with.
 pub mod disk;
+
+/// The real disk for threads that may block.
+pub mod disk_file;
+
+/// A simulated disk that loses, tears, refuses and runs full on order.
+pub mod disk_sim;
 
 /// Wall time and monotonic time behind one trait, so that a test can own both.
 pub mod clock;

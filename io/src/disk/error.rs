@@ -48,6 +48,7 @@ pub enum DiskErrorKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskOp {
     Open,
+    Create,
     Read,
     Write,
     Sync,
@@ -202,6 +203,7 @@ impl fmt::Display for DiskOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             DiskOp::Open => "open",
+            DiskOp::Create => "create",
             DiskOp::Read => "read",
             DiskOp::Write => "write",
             DiskOp::Sync => "sync",

@@ -1,0 +1,251 @@
+//! The real disk for threads that may block: the standard library, and the few calls it lacks.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{io, mem};
+
+use crate::aligned::AlignedBuf;
+use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, Entry, EntryKind, OpenHow};
+use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
+use crate::units::{FilePosition, bytes_u64};
+
+/// The machine's file systems. Holds nothing; every clone is the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileDisk;
+
+/// An open file of the machine.
+#[derive(Debug)]
+pub struct RealFile {
+    file: File,
+    path: PathBuf,
+    direct: bool,
+}
+
+impl FileDisk {
+    /// Finds out by trying whether the file system under `dir` takes direct writes (O_DIRECT).
+    ///
+    /// # Errors
+    /// [`DiskErrorKind::Unsupported`] when it does not; any other error as it came.
+    pub fn probe_direct(&self, dir: &Path) -> Result<(), DiskError> {
+        let path = dir.join(".direct-probe");
+        let outcome = self.open(&path, OpenHow::CREATE.direct()).and_then(|file| {
+            file.write_at(AlignedBuf::zeroed(BLOCK_BYTES).as_ref(), FilePosition::ZERO)
+        });
+        match self.remove_file(&path) {
+            Err(error) if !error.is_not_found() => outcome.and(Err(error)),
+            _ => outcome,
+        }
+    }
+}
+
+impl Disk for FileDisk {
+    type File = RealFile;
+
+    fn open(&self, path: &Path, how: OpenHow) -> Result<RealFile, DiskError> {
+        let mut flags = libc::O_CLOEXEC;
+        if how.direct {
+            flags |= libc::O_DIRECT;
+        }
+        if how.durable {
+            flags |= libc::O_DSYNC;
+        }
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(how.write)
+            .create(how.create && !how.exclusive)
+            .create_new(how.create && how.exclusive)
+            .custom_flags(flags)
+            .open(path);
+        let file = opened.map_err(|e| DiskError::from_io(&e, DiskOp::Open, path))?;
+        Ok(RealFile { file, path: path.to_path_buf(), direct: how.direct })
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<Entry>, DiskError> {
+        let failed = |e: io::Error| DiskError::from_io(&e, DiskOp::List, dir);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let kind = kind_of(entry.file_type().map_err(failed)?);
+            entries.push(Entry { name, kind });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn kind(&self, path: &Path) -> Result<Option<EntryKind>, DiskError> {
+        match fs::symlink_metadata(path) {
+            Ok(meta) => Ok(Some(kind_of(meta.file_type()))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(DiskError::from_io(&e, DiskOp::Len, path)),
+        }
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<(), DiskError> {
+        fs::create_dir_all(dir).map_err(|e| DiskError::from_io(&e, DiskOp::CreateDir, dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        fs::rename(from, to).map_err(|e| DiskError::from_io(&e, DiskOp::Rename, from))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        fs::remove_file(path).map_err(|e| DiskError::from_io(&e, DiskOp::Remove, path))
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> Result<(), DiskError> {
+        fs::remove_dir_all(dir).map_err(|e| DiskError::from_io(&e, DiskOp::Remove, dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<(), DiskError> {
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|e| DiskError::from_io(&e, DiskOp::SyncDir, dir))
+    }
+
+    fn sync_fs(&self, path: &Path) -> Result<(), DiskError> {
+        let synced = File::open(path).and_then(|file| sync_fs(file.as_raw_fd()));
+        synced.map_err(|e| DiskError::from_io(&e, DiskOp::SyncFs, path))
+    }
+
+    fn free_bytes(&self, path: &Path) -> Result<u64, DiskError> {
+        free_bytes(path).map_err(|e| DiskError::from_io(&e, DiskOp::FreeBytes, path))
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], at: FilePosition) -> Result<usize, DiskError> {
+        self.check_direct(buf, at);
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], at.add_len(done).get()) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.error(&e, DiskOp::Read)),
+            }
+            // A direct read that ends within a block has met the end of the file.
+            if self.direct && !done.is_multiple_of(BLOCK_BYTES) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], at: FilePosition) -> Result<(), DiskError> {
+        self.check_direct(buf, at);
+        self.file.write_all_at(buf, at.get()).map_err(|e| self.error(&e, DiskOp::Write))
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(|e| self.error(&e, DiskOp::Sync))
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DiskError> {
+        self.file.set_len(len).map_err(|e| self.error(&e, DiskOp::SetLen))
+    }
+
+    fn allocate(&self, len: u64) -> Result<(), DiskError> {
+        allocate(self.file.as_raw_fd(), len).map_err(|e| self.error(&e, DiskOp::Allocate))
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        let meta = self.file.metadata().map_err(|e| self.error(&e, DiskOp::Len))?;
+        Ok(meta.len())
+    }
+
+    fn lock(&self) -> Result<(), DiskError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                Err(DiskError::new(DiskErrorKind::Locked, DiskOp::Lock, &self.path))
+            }
+            Err(TryLockError::Error(e)) => Err(self.error(&e, DiskOp::Lock)),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl RealFile {
+    /// The descriptor, for `sendfile` and residency questions; valid while this file lives.
+    pub fn raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    fn error(&self, error: &io::Error, op: DiskOp) -> DiskError {
+        DiskError::from_io(error, op, &self.path)
+    }
+
+    #[track_caller]
+    fn check_direct(&self, buf: &[u8], at: FilePosition) {
+        if self.direct {
+            let aligned = buf.as_ptr().addr().is_multiple_of(BLOCK_BYTES)
+                && buf.len().is_multiple_of(BLOCK_BYTES)
+                && at.get().is_multiple_of(BLOCK_BYTES_U64);
+            assert!(aligned, "direct transfer of {} bytes at {at} is not in blocks", buf.len());
+        }
+    }
+}
+
+fn kind_of(kind: fs::FileType) -> EntryKind {
+    if kind.is_file() {
+        EntryKind::File
+    } else if kind.is_dir() {
+        EntryKind::Directory
+    } else {
+        EntryKind::Other
+    }
+}
+
+fn allocate(fd: RawFd, len: u64) -> io::Result<()> {
+    let Ok(len) = libc::off_t::try_from(len) else {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    };
+    loop {
+        // SAFETY: fallocate reads its four integers and no memory of ours; a bad descriptor or
+        // length is answered with an errno.
+        #[expect(unsafe_code, reason = "the standard library has no fallocate")]
+        let answer = unsafe { libc::fallocate(fd, 0, 0, len) };
+        if answer == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn sync_fs(fd: RawFd) -> io::Result<()> {
+    // SAFETY: syncfs takes a descriptor and touches no memory of ours.
+    #[expect(unsafe_code, reason = "the standard library has no syncfs")]
+    let answer = unsafe { libc::syncfs(fd) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    // SAFETY: statvfs is plain integers, for which all zeros is a valid value.
+    #[expect(unsafe_code, reason = "the kernel fills it in")]
+    let mut stat: libc::statvfs = unsafe { mem::zeroed() };
+    // SAFETY: `path` is a C string and `stat` a statvfs, both alive over the call.
+    #[expect(unsafe_code, reason = "the standard library has no statvfs")]
+    let answer = unsafe { libc::statvfs(path.as_ptr(), &mut stat) };
+    if answer == 0 {
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+const _: () = assert!(bytes_u64(BLOCK_BYTES) == BLOCK_BYTES_U64);
+
+#[cfg(test)]
+#[path = "disk_file_tests.rs"]
+mod tests;
