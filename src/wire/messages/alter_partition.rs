@@ -8,16 +8,16 @@ wire! {
     request AlterPartitionRequest for AlterPartition, versions 2-3, flexible 0 {
         broker_id: i32;
         broker_epoch: i64 = -1;
-        topics: Vec<TopicData>;
+        topics: Vec<RequestTopicData>;
     }
 
     /// An element of `topics` in [`AlterPartitionRequest`].
-    struct TopicData {
+    struct RequestTopicData {
         topic_id: Uuid;
         partitions: Vec<RequestPartitionData>;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `partitions` in [`RequestTopicData`].
     struct RequestPartitionData {
         partition_index: i32;
         leader_epoch: i32;
@@ -37,10 +37,16 @@ wire! {
     response AlterPartitionResponse for AlterPartition, versions 2-3, flexible 0 {
         throttle_time_ms: i32;
         error_code: i16;
-        topics: Vec<TopicData>;
+        topics: Vec<ResponseTopicData>;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `topics` in [`AlterPartitionResponse`].
+    struct ResponseTopicData {
+        topic_id: Uuid;
+        partitions: Vec<ResponsePartitionData>;
+    }
+
+    /// An element of `partitions` in [`ResponseTopicData`].
     struct ResponsePartitionData {
         partition_index: i32;
         error_code: i16;

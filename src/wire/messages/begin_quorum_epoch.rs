@@ -8,17 +8,17 @@ wire! {
     request BeginQuorumEpochRequest<'a> for BeginQuorumEpoch, versions 0-1, flexible 1 {
         cluster_id: Option<&'a str> = None;
         voter_id: i32 = -1, in 1+, else ignored;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<RequestTopicData<'a>>;
         leader_endpoints: Vec<LeaderEndpoint<'a>>, in 1+, else ignored;
     }
 
     /// An element of `topics` in [`BeginQuorumEpochRequest`].
-    struct TopicData<'a> {
+    struct RequestTopicData<'a> {
         topic_name: &'a str;
         partitions: Vec<RequestPartitionData>;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `partitions` in [`RequestTopicData`].
     struct RequestPartitionData {
         partition_index: i32;
         voter_directory_id: Uuid, in 1+, else ignored;
@@ -36,11 +36,17 @@ wire! {
     /// Answer to [`BeginQuorumEpochRequest`].
     response BeginQuorumEpochResponse<'a> for BeginQuorumEpoch, versions 0-1, flexible 1 {
         error_code: i16;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<ResponseTopicData<'a>>;
         node_endpoints: Vec<NodeEndpoint<'a>>, in 1+, tag 0;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `topics` in [`BeginQuorumEpochResponse`].
+    struct ResponseTopicData<'a> {
+        topic_name: &'a str;
+        partitions: Vec<ResponsePartitionData>;
+    }
+
+    /// An element of `partitions` in [`ResponseTopicData`].
     struct ResponsePartitionData {
         partition_index: i32;
         error_code: i16;

@@ -7,17 +7,17 @@ wire! {
     /// Resigns as leader of the metadata quorum (KIP-595).
     request EndQuorumEpochRequest<'a> for EndQuorumEpoch, versions 0-1, flexible 1 {
         cluster_id: Option<&'a str> = None;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<RequestTopicData<'a>>;
         leader_endpoints: Vec<LeaderEndpoint<'a>>, in 1+, else ignored;
     }
 
     /// An element of `topics` in [`EndQuorumEpochRequest`].
-    struct TopicData<'a> {
+    struct RequestTopicData<'a> {
         topic_name: &'a str;
         partitions: Vec<RequestPartitionData>;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `partitions` in [`RequestTopicData`].
     struct RequestPartitionData {
         partition_index: i32;
         leader_id: i32;
@@ -42,11 +42,17 @@ wire! {
     /// Answer to [`EndQuorumEpochRequest`].
     response EndQuorumEpochResponse<'a> for EndQuorumEpoch, versions 0-1, flexible 1 {
         error_code: i16;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<ResponseTopicData<'a>>;
         node_endpoints: Vec<NodeEndpoint<'a>>, in 1+, tag 0;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `topics` in [`EndQuorumEpochResponse`].
+    struct ResponseTopicData<'a> {
+        topic_name: &'a str;
+        partitions: Vec<ResponsePartitionData>;
+    }
+
+    /// An element of `partitions` in [`ResponseTopicData`].
     struct ResponsePartitionData {
         partition_index: i32;
         error_code: i16;

@@ -2,7 +2,6 @@
 
 use crate::wire::declare::wire;
 use crate::wire::primitives::Uuid;
-use crate::wire::schema::Records;
 
 wire! {
     /// Reads a piece of a metadata snapshot (KIP-630).
@@ -56,7 +55,7 @@ wire! {
         current_leader: LeaderIdAndEpoch, tag 0;
         size: i64;
         position: i64;
-        unaligned_records: Records<'a> = Records::EMPTY;
+        unaligned_records: &'a [u8];
     }
 
     /// The `current_leader` of [`ResponsePartitionSnapshot`].

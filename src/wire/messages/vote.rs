@@ -8,16 +8,16 @@ wire! {
     request VoteRequest<'a> for Vote, versions 0-2, flexible 0 {
         cluster_id: Option<&'a str> = None;
         voter_id: i32 = -1, in 1+, else ignored;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<RequestTopicData<'a>>;
     }
 
     /// An element of `topics` in [`VoteRequest`].
-    struct TopicData<'a> {
+    struct RequestTopicData<'a> {
         topic_name: &'a str;
         partitions: Vec<RequestPartitionData>;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `partitions` in [`RequestTopicData`].
     struct RequestPartitionData {
         partition_index: i32;
         replica_epoch: i32;
@@ -32,11 +32,17 @@ wire! {
     /// Answer to [`VoteRequest`].
     response VoteResponse<'a> for Vote, versions 0-2, flexible 0 {
         error_code: i16;
-        topics: Vec<TopicData<'a>>;
+        topics: Vec<ResponseTopicData<'a>>;
         node_endpoints: Vec<NodeEndpoint<'a>>, in 1+, tag 0;
     }
 
-    /// An element of `partitions` in [`TopicData`].
+    /// An element of `topics` in [`VoteResponse`].
+    struct ResponseTopicData<'a> {
+        topic_name: &'a str;
+        partitions: Vec<ResponsePartitionData>;
+    }
+
+    /// An element of `partitions` in [`ResponseTopicData`].
     struct ResponsePartitionData {
         partition_index: i32;
         error_code: i16;
