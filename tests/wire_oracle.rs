@@ -5,6 +5,8 @@
 //! compared by field name and value, and encoded by both. A field that one codec reads elsewhere,
 //! at other versions or under another name shows.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod wire_support;
 
 use std::fmt::Write as _;

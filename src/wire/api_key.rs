@@ -63,6 +63,7 @@ macro_rules! api_keys {
         }
 
         /// What an API's row says of its two bodies.
+        #[expect(clippy::extra_unused_lifetimes, reason = "the rows of the table name it")]
         const fn bodies<'a>(key: ApiKey) -> Bodies {
             match key {
                 $(ApiKey::$key => Bodies {
@@ -75,6 +76,7 @@ macro_rules! api_keys {
         }
 
         /// Both bodies of an API stand in its row, at the same versions.
+        #[expect(clippy::extra_unused_lifetimes, reason = "the rows of the table name it")]
         const fn check_rows<'a>() {
             $(
                 assert!(<$request as Request<'a>>::KEY as i16 == $number);

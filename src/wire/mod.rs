@@ -44,6 +44,7 @@ pub mod declare;
 pub mod error_code;
 pub mod fetch_response;
 pub mod frame;
+pub mod fuzz;
 pub mod header;
 pub mod messages;
 pub mod primitives;

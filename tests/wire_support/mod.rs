@@ -1,6 +1,7 @@
 //! Makes messages byte by byte from the schemas, without the encoder under test: a third hand.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 pub mod tree;
 
