@@ -1,0 +1,162 @@
+// sarama: produces with idempotence, consumes partitions one by one.
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"judges/judge"
+)
+
+type client struct{ bootstrap string }
+
+func main() {
+	judge.Main(func(bootstrap string) judge.Client { return client{bootstrap} })
+}
+
+func config(codec string) *sarama.Config {
+	c := sarama.NewConfig()
+	c.Version = sarama.V3_6_0_0
+	c.Producer.Partitioner = sarama.NewManualPartitioner
+	c.Producer.Compression = map[string]sarama.CompressionCodec{"none": sarama.CompressionNone,
+		"gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy, "lz4": sarama.CompressionLZ4,
+		"zstd": sarama.CompressionZSTD}[codec]
+	c.Producer.Idempotent = true
+	c.Producer.RequiredAcks = sarama.WaitForAll
+	c.Net.MaxOpenRequests = 1 // sarama's own condition for idempotence
+	c.Producer.Return.Successes = true
+	c.Producer.Flush.Frequency = 20 * time.Millisecond
+	c.Producer.MaxMessageBytes = 1_000_000
+	c.Consumer.Return.Errors = true
+	c.Consumer.MaxWaitTime = 100 * time.Millisecond
+	return c
+}
+
+func (c client) Produce(topic, codec string, records []*judge.Record) error {
+	producer, err := sarama.NewAsyncProducer([]string{c.bootstrap}, config(codec))
+	if err != nil {
+		return err
+	}
+	go func() {
+		for _, r := range records {
+			message := &sarama.ProducerMessage{Topic: topic, Partition: r.Partition, Metadata: r,
+				Timestamp: time.UnixMilli(r.Timestamp)}
+			if r.Key != nil {
+				message.Key = sarama.ByteEncoder(r.Key)
+			}
+			if r.Value != nil {
+				message.Value = sarama.ByteEncoder(r.Value)
+			}
+			for _, h := range r.Headers {
+				message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(h.Name), Value: h.Value})
+			}
+			producer.Input() <- message
+		}
+	}()
+	return await(producer, len(records), func(m *sarama.ProducerMessage) {
+		m.Metadata.(*judge.Record).Offset = m.Offset
+	})
+}
+
+func (c client) Load(topic, codec string, lines func(func(int32, []byte) error) error) error {
+	producer, err := sarama.NewAsyncProducer([]string{c.bootstrap}, config(codec))
+	if err != nil {
+		return err
+	}
+	total, failed := make(chan int, 1), make(chan error, 1)
+	go func() {
+		n := 0
+		failed <- lines(func(partition int32, line []byte) error {
+			producer.Input() <- &sarama.ProducerMessage{Topic: topic, Partition: partition, Value: sarama.ByteEncoder(line)}
+			n++
+			return nil
+		})
+		total <- n
+	}()
+	seen, wanted := 0, -1
+	for wanted < 0 || seen < wanted {
+		select {
+		case <-producer.Successes():
+			seen++
+		case err := <-producer.Errors():
+			return err
+		case wanted = <-total:
+		}
+	}
+	if err := <-failed; err != nil {
+		return err
+	}
+	return producer.Close()
+}
+
+func await(producer sarama.AsyncProducer, n int, done func(*sarama.ProducerMessage)) error {
+	for range n {
+		select {
+		case message := <-producer.Successes():
+			done(message)
+		case err := <-producer.Errors():
+			return err
+		case <-time.After(30 * time.Second):
+			return fmt.Errorf("no delivery report for 30 s")
+		}
+	}
+	return producer.Close()
+}
+
+func (c client) Read(topic string, take func(*judge.Record)) error {
+	plain, err := sarama.NewClient([]string{c.bootstrap}, config("none"))
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	partitions, err := plain.Partitions(topic)
+	if err != nil {
+		return err
+	}
+	consumer, err := sarama.NewConsumerFromClient(plain)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if err := readPartition(plain, consumer, topic, p, take); err != nil {
+			return fmt.Errorf("partition %d: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func readPartition(plain sarama.Client, consumer sarama.Consumer, topic string, p int32, take func(*judge.Record)) error {
+	low, err := plain.GetOffset(topic, p, sarama.OffsetOldest)
+	if err != nil {
+		return err
+	}
+	high, err := plain.GetOffset(topic, p, sarama.OffsetNewest)
+	if err != nil || low == high {
+		return err
+	}
+	reader, err := consumer.ConsumePartition(topic, p, low)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for {
+		select {
+		case m := <-reader.Messages():
+			record := &judge.Record{Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp.UnixMilli(),
+				Key: m.Key, Value: m.Value}
+			for _, h := range m.Headers {
+				record.Headers = append(record.Headers, judge.Header{Name: string(h.Key), Value: h.Value})
+			}
+			take(record)
+			if m.Offset+1 >= high {
+				return nil
+			}
+		case err := <-reader.Errors():
+			return err
+		case <-time.After(20 * time.Second):
+			return fmt.Errorf("nothing came for 20 s")
+		}
+	}
+}

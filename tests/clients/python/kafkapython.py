@@ -1,0 +1,76 @@
+"""kafka-python 3. Usage: see common.py."""
+
+import json
+import sys
+
+from common import Digest, lines, main, records, show_record
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+
+def producer(bootstrap, codec):
+    return KafkaProducer(bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec,
+                         linger_ms=20, batch_size=262_144, max_request_size=1_000_000,
+                         enable_idempotence=True)
+
+
+def produce(bootstrap, topic, codec, path):
+    client = producer(bootstrap, codec)
+    sent = [(partition, client.send(topic, value=value, key=key, headers=headers, partition=partition,
+                                    timestamp_ms=timestamp))
+            for partition, timestamp, key, value, headers in records(path)]
+    client.flush(timeout=60)
+    for partition, future in sent:
+        print(json.dumps({"p": partition, "o": future.get(timeout=30).offset}))
+    client.close()
+
+
+def load(bootstrap, topic, codec, path):
+    client, digest, failures = producer(bootstrap, codec), Digest(), []
+    for partition, line in lines(path):
+        client.send(topic, value=line, partition=partition).add_errback(failures.append)
+        digest.add(partition, line)
+    client.flush(timeout=180)
+    client.close()
+    if failures:
+        raise failures[0]
+    return digest
+
+
+def polled(bootstrap, topic):
+    """All records of a topic, by assignment, to the ends seen at the start."""
+    client = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="none",
+                           fetch_max_wait_ms=100, max_poll_records=5000, check_crcs=True,
+                           max_partition_fetch_bytes=1 << 20, fetch_max_bytes=16 << 20)
+    try:
+        wanted = [TopicPartition(topic, p) for p in sorted(client.partitions_for_topic(topic))]
+        client.assign(wanted)
+        begins, ends = client.beginning_offsets(wanted), client.end_offsets(wanted)
+        for where in wanted:
+            client.seek(where, begins[where])
+        left = {where: end for where, end in ends.items() if end > begins[where]}
+        while left:
+            found = client.poll(timeout_ms=20_000)
+            if not found:
+                raise TimeoutError(f"nothing came for 20 s, still waiting for {left}")
+            for where, batch in found.items():
+                yield from batch
+                if batch[-1].offset + 1 >= left.get(where, 1 << 62):
+                    del left[where]
+    finally:
+        client.close()
+
+
+def consume(bootstrap, topic):
+    for r in polled(bootstrap, topic):
+        show_record(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers)
+
+
+def drain(bootstrap, topic):
+    digest = Digest()
+    for record in polled(bootstrap, topic):
+        digest.add(record.partition, record.value)
+    return digest
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

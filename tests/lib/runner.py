@@ -1,0 +1,193 @@
+"""Runs the stages of stages.py one by one and counts their checks.
+
+A stage's output goes to target/judges/logs/<stage>.log. Client stages print
+`PASS name`, `FAIL name: reason` or `SKIP name: reason` per check; cargo's test
+summaries are counted as they are. Exit code 1 if anything failed.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import tools
+from broker import Broker, Kafka
+from stages import BY_NAME, STAGES
+
+LOGS = os.path.join(tools.HOME, "logs")
+CHECK = re.compile(r"^(PASS|FAIL|SKIP) (.*)$", re.M)
+CARGO_TESTS = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+SHOWN_FAILURES = 40
+
+
+class Result:
+    """The counts of one stage."""
+
+    def __init__(self, stage):
+        self.stage, self.passed, self.failed, self.skipped, self.seconds = stage, 0, 0, 0, 0.0
+        self.lines = []  # FAIL and SKIP lines, to be repeated at the end
+
+    def note(self, kind, text):
+        self.passed += kind == "PASS"
+        self.failed += kind == "FAIL"
+        self.skipped += kind == "SKIP"
+        if kind != "PASS":
+            self.lines.append(f"{kind} {self.stage.name}: {text}")
+
+    def take(self, log, code, timed_out):
+        """Counts a finished command's log."""
+        with open(log, encoding="utf-8", errors="replace") as source:
+            text = source.read()
+        if self.stage.rust:
+            for passed, failed, ignored in CARGO_TESTS.findall(text):
+                self.passed += int(passed)
+                self.failed += int(failed)
+                self.skipped += int(ignored)
+            if self.passed + self.failed == 0:
+                self.note("PASS" if code == 0 else "FAIL", f"exit code {code}")
+            elif code and not self.failed:
+                self.note("FAIL", f"exit code {code}")
+        else:
+            for kind, what in CHECK.findall(text):
+                self.note(kind, what)
+            if code and not self.failed and not timed_out:
+                last = [line for line in text.splitlines() if line.strip()][-1:]
+                self.note("FAIL", f"exit code {code}: {' '.join(last)}")
+            if code == 0 and self.passed + self.skipped == 0:
+                self.note("FAIL", "no check was made")
+        if timed_out:
+            self.note("FAIL", f"not done within {self.stage.timeout} s")
+
+
+def run_stage(stage, options):
+    result, started = Result(stage), time.monotonic()
+    if stage.root and os.geteuid() != 0:
+        result.note("SKIP", "needs root")
+        return result
+    log = os.path.join(LOGS, f"{stage.name}.log")
+    open(log, "w", encoding="utf-8").close()
+    try:
+        command = prepared(stage, log)
+    except (tools.Missing, subprocess.CalledProcessError) as error:
+        result.note("SKIP" if isinstance(error, tools.Missing) else "FAIL", str(error))
+        return result
+    broker = None
+    try:
+        if stage.settings is not None and not options.bootstrap:
+            broker = start_broker(stage, options)
+        words = [fill(word, broker, options) for word in command if word != "{reference}" or options.reference]
+        code, timed_out = execute(words, log, stage.timeout)
+        result.take(log, code, timed_out)
+    except RuntimeError as error:
+        result.note("FAIL", str(error))
+    finally:
+        if broker:
+            trouble = broker.stop()
+            result.note("FAIL" if trouble else "PASS", trouble or "the broker ran to the end and stopped cleanly")
+            if not result.failed:
+                broker.forget()
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def prepared(stage, log):
+    """The stage's command; what it installs is logged."""
+    sys.stdout.flush()
+    screen = os.dup(1)
+    with open(log, "ab") as sink:
+        os.dup2(sink.fileno(), 1)
+        try:
+            return stage.command()
+        finally:
+            sys.stdout.flush()
+            os.dup2(screen, 1)
+            os.close(screen)
+
+
+def start_broker(stage, options):
+    data = os.path.join(tools.HOME, "data", stage.name)
+    kind = Kafka if options.reference else Broker
+    broker = kind(options.binary, data, os.path.join(LOGS, f"{stage.name}.broker.log"), dict(stage.settings))
+    broker.forget()
+    open(broker.log, "wb").close()
+    return broker.start()
+
+
+def fill(word, broker, options):
+    return (word.replace("{bootstrap}", options.bootstrap or (broker.bootstrap if broker else ""))
+            .replace("{pid}", str(broker.process.pid) if broker else "0")
+            .replace("{reference}", "--reference")
+            .replace("{data}", broker.data if broker else "").replace("{binary}", options.binary))
+
+
+def execute(command, log, timeout):
+    """(exit code, whether time ran out) of a command in a process group of its own."""
+    with open(log, "ab") as sink:
+        sink.write(("+ " + " ".join(command) + "\n").encode())
+        sink.flush()
+        child = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                 cwd=tools.ROOT, start_new_session=True, env=dict(os.environ, PYTHONUNBUFFERED="1"))
+        try:
+            return child.wait(timeout), False
+        except subprocess.TimeoutExpired:
+            return -1, True
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait()
+
+
+def chosen(options):
+    if options.only:
+        return [BY_NAME[name] for name in options.only]
+    return [stage for stage in STAGES if options.long or not stage.long]
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="tests/run", description="Runs everything that must pass.")
+    parser.add_argument("--only", action="append", metavar="STAGE", help="run this stage alone; may be repeated")
+    parser.add_argument("--long", action="store_true", help="also the soaks")
+    parser.add_argument("--list", action="store_true", help="name the stages and end")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="judge this running broker instead of starting one")
+    parser.add_argument("--binary", default=os.path.join(tools.TARGET, "release", "millstream"), help="the broker's program")
+    parser.add_argument("--reference", action="store_true", help="judge Apache Kafka instead: this judges the judges")
+    options = parser.parse_args()
+    for name in options.only or []:
+        if name not in BY_NAME:
+            parser.error(f"no stage {name!r}; there are {', '.join(BY_NAME)}")
+    return options
+
+
+def main():
+    options = parse()
+    if options.list:
+        for stage in STAGES:
+            print(f"{stage.name:12} {stage.about}{' (long)' if stage.long else ''}{' (root)' if stage.root else ''}")
+        return 0
+    os.makedirs(LOGS, exist_ok=True)
+    results = []
+    for stage in chosen(options):
+        print(f"== {stage.name}: {stage.about}", flush=True)
+        results.append(run_stage(stage, options))
+        last = results[-1]
+        for line in last.lines[:SHOWN_FAILURES]:
+            print(f"   {line}")
+        if last.failed:
+            print(f"   the whole story: {os.path.join(LOGS, stage.name)}.log", flush=True)
+        if stage.name == "build" and last.failed:
+            break  # nothing to judge
+    print(f"\n{'stage':12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    for r in results:
+        print(f"{r.stage.name:12} {r.passed:7} {r.failed:7} {r.skipped:8} {r.seconds:8.0f}")
+    passed, failed, skipped = (sum(getattr(r, kind) for r in results) for kind in ("passed", "failed", "skipped"))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

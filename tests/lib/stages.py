@@ -1,0 +1,58 @@
+"""The stages of tests/run, in their order. Each is one row; see tests/README.md."""
+
+import os
+
+import tools
+
+PYTHON = "python3"
+CARGO = "cargo"
+
+
+class Stage:
+    """One command with a time limit.
+
+    `command` is a list, or a function that gives one and may raise
+    tools.Missing. In it {bootstrap}, {pid}, {data} and {binary} stand for the
+    broker's address, process, directory and program; a word {reference} becomes
+    --reference or vanishes. `settings` not None: a
+    broker of its own is started with these. `rust`: the output is cargo's.
+    """
+
+    def __init__(self, name, about, command, timeout, settings=None, rust=False, long=False, root=False):
+        self.name, self.about, self._command, self.timeout = name, about, command, timeout
+        self.settings, self.rust, self.long, self.root = settings, rust, long, root
+
+    def command(self):
+        return self._command() if callable(self._command) else list(self._command)
+
+
+def client(path):
+    return os.path.join(tools.CLIENTS, path)
+
+
+def with_venv(path, *args):
+    """A script run by the interpreter that has the Python clients."""
+    return lambda: [tools.python(), client(path), *args]
+
+
+def with_java(path, *args):
+    def command():
+        tools.java()
+        return [PYTHON, client(path), *args]
+    return command
+
+
+ONLINE = {"auto.create.topics.enable": "false"}
+
+STAGES = [
+    Stage("fmt", "the Rust sources are formatted", [CARGO, "fmt", "--all", "--check"], 120, rust=True),
+    Stage("clippy", "no lint is left", [CARGO, "clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--",
+                                        "-D", "warnings"], 1200, rust=True),
+    Stage("unit", "the Rust tests", [CARGO, "test", "--workspace", "--locked", "--quiet"], 1800, rust=True),
+    Stage("build", "the release build", [CARGO, "build", "--release", "--workspace", "--locked"], 1800, rust=True),
+    Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
+          [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
+    Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
+          [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
+]
+BY_NAME = {stage.name: stage for stage in STAGES}
