@@ -1,10 +1,9 @@
 //! Which pages of a file are in memory, so that sending them does not wait for the device.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 
+use super::socket::read_at;
 use crate::runtime::limits::PREFETCH_AHEAD;
 
 /// Whether the kernel has cachestat(2) (Linux 6.5). Without it every range counts as absent.
@@ -49,7 +48,7 @@ pub fn is_resident(file: BorrowedFd<'_>, pos: u64, len: u64) -> bool {
 /// Brings `[pos, pos + len)` into memory and asks the kernel to read on. Blocks for the device:
 /// for helper threads only. A range behind the end of the file is no error; the send finds out.
 #[expect(unsafe_code, reason = "posix_fadvise has no wrapper")]
-pub fn prefetch(file: &File, pos: u64, len: u64) -> io::Result<()> {
+pub fn prefetch(file: BorrowedFd<'_>, pos: u64, len: u64) -> io::Result<()> {
     let ahead = len.saturating_add(PREFETCH_AHEAD).min(i64::MAX as u64 - 1) as i64;
     if let Ok(start) = i64::try_from(pos) {
         // SAFETY: takes three numbers and a descriptor that `file` keeps open; it is advice, so
@@ -61,7 +60,7 @@ pub fn prefetch(file: &File, pos: u64, len: u64) -> io::Result<()> {
     let mut done = 0;
     while done < len {
         let piece = (len - done).min(scratch.len() as u64) as usize;
-        match file.read_at(&mut scratch[..piece], pos + done) {
+        match read_at(file, &mut scratch[..piece], pos + done) {
             Ok(0) => return Ok(()),
             Ok(read) => done += read as u64,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -101,6 +100,7 @@ fn pages(pos: u64, len: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::os::fd::AsFd;
 
     #[test]
@@ -124,8 +124,8 @@ mod tests {
         assert!(is_resident(file.as_fd(), 0, 1 << 20));
         super::super::testing::drop_cache(&file);
         assert!(!is_resident(file.as_fd(), 0, 1 << 20));
-        prefetch(&file, 8192, 64 << 10).unwrap();
+        prefetch(file.as_fd(), 8192, 64 << 10).unwrap();
         assert!(is_resident(file.as_fd(), 8192, 64 << 10));
-        prefetch(&file, 5 << 20, 10).unwrap();
+        prefetch(file.as_fd(), 5 << 20, 10).unwrap();
     }
 }

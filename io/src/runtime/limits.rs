@@ -77,6 +77,9 @@ pub const PREFETCH_AHEAD: u64 = 4 << 20;
 /// Bytes of file data copied and sent to wait until a full socket takes data again.
 pub const PUMP_BYTES: usize = 4 << 10;
 
+/// Room that a read makes in a buffer that has none, once its first bytes are there.
+pub const READ_ROOM_MIN: usize = 16 << 10;
+
 /// Pieces handed to the kernel in one vectored send (far below IOV_MAX, 1024).
 pub const SEND_PIECES: usize = 64;
 

@@ -168,10 +168,10 @@ pub fn flush(time: Duration) {
             TrySendError::Full(back) if Instant::now() < deadline => request = back,
             TrySendError::Full(_) | TrySendError::Disconnected(_) => return,
         }
-        std::thread::sleep(Duration::from_millis(1));
+        crate::runtime::pause_thread(Duration::from_millis(1));
     }
     while reply.try_take().is_none() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
+        crate::runtime::pause_thread(Duration::from_millis(1));
     }
 }
 

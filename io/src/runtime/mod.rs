@@ -32,3 +32,6 @@ pub use os::{affinity, register_membarrier};
 pub use pool::{JobError, Pool};
 pub use stall::{Pulse, StallEvent, StallMonitor};
 pub use stop::{Gate, GateClosed, Pass, StillInside, Stop, Stopped};
+
+pub(crate) use os::pause_thread;
+pub(crate) use wake::beat;

@@ -161,7 +161,7 @@ mod tests {
 
         let (promise, reply) = oneshot();
         let sender = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            crate::runtime::pause_thread(std::time::Duration::from_millis(20));
             promise.send(8).unwrap();
         });
         assert_eq!(reply.wait(), Ok(8));

@@ -113,6 +113,12 @@ pub fn may_lock_memory_freely() -> bool {
         .is_some_and(|set| set & (1 << CAP_IPC_LOCK) != 0)
 }
 
+/// Blocks the calling thread. For helper threads and tests, never on a core.
+#[expect(clippy::disallowed_methods, reason = "the one place for threads that are no cores")]
+pub fn pause_thread(time: std::time::Duration) {
+    std::thread::sleep(time);
+}
+
 /// A new eventfd, for poll loops of helper threads. (eventfd(2))
 #[expect(unsafe_code, reason = "takes ownership of a fresh descriptor")]
 pub fn eventfd() -> io::Result<OwnedFd> {

@@ -275,7 +275,7 @@ mod tests {
                 std::thread::spawn(move || queue.take_blocking())
             })
             .collect();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        crate::runtime::pause_thread(std::time::Duration::from_millis(20));
         queue.close();
         assert!(takers.into_iter().all(|taker| taker.join().unwrap().is_none()));
     }

@@ -231,7 +231,7 @@ mod tests {
         let word = stop.clone();
         let cores = start(&CoreSetup::new(cpus[..1].to_vec()), move |_| async move {
             sleep(Duration::from_millis(50)).await;
-            std::thread::sleep(STALL_AFTER + Duration::from_millis(700)); // The fault.
+            crate::runtime::pause_thread(STALL_AFTER + Duration::from_millis(700)); // The fault.
             word.stopped().await;
         })
         .unwrap();

@@ -238,7 +238,7 @@ mod tests {
         let giver = std::thread::spawn({
             let stop = stop.clone();
             move || {
-                std::thread::sleep(Duration::from_millis(30));
+                crate::runtime::pause_thread(Duration::from_millis(30));
                 stop.trigger();
                 stop.trigger();
             }
