@@ -229,3 +229,21 @@ pub fn parent_of(path: &Path) -> PathBuf {
         _ => PathBuf::from("."),
     }
 }
+
+/// Creates `dir` and its missing parents below `top`, and makes their names durable. `top` must
+/// exist already and be durable.
+///
+/// # Errors
+/// [`DiskError`].
+///
+/// # Panics
+/// When `dir` does not lie below `top`.
+pub fn create_dir_durable<D: Disk>(disk: &D, top: &Path, dir: &Path) -> Result<(), DiskError> {
+    assert!(dir.starts_with(top), "{} is not below {}", dir.display(), top.display());
+    disk.create_dir_all(dir)?;
+    let holders = dir.ancestors().skip(1).take_while(|holder| holder.starts_with(top));
+    for holder in holders {
+        disk.sync_dir(holder)?;
+    }
+    Ok(())
+}

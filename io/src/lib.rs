@@ -14,6 +14,27 @@ pub mod limits;
 /// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
 pub mod batch;
 
+/// The data directory: its owner, its format, and where everything stands in it.
+pub mod data_dir;
+
+/// Names of segments and their files, and what a partition directory holds.
+pub mod segment;
+
+/// Walking a segment by its batch headers.
+pub mod segment_reader;
+
+/// Small state files: versioned, checked, replaced in one step.
+pub mod checkpoint;
+
+/// The end of every index file, which ties it to its segment.
+pub mod index_footer;
+
+/// From an offset to a place in a segment.
+pub mod sparse_index;
+
+/// From a timestamp to an offset in a segment.
+pub mod time_index;
+
 /// Block-aligned memory for direct transfers of the blocking disks.
 pub mod aligned;
 

@@ -5,6 +5,7 @@
 
 mod ids;
 mod producer;
+mod serde_forms;
 mod topic_id;
 
 pub use ids::{

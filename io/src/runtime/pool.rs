@@ -205,7 +205,7 @@ mod tests {
             }
             sum
         });
-        assert_eq!(sum, (0..3 * POOL_JOBS).sum());
+        assert_eq!(sum, (0..3 * POOL_JOBS).sum::<usize>());
         pool.stop();
     }
 

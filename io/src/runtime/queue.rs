@@ -318,6 +318,6 @@ mod tests {
         givers.into_iter().for_each(|giver| giver.join().unwrap());
         queue.close();
         let sum: u64 = takers.into_iter().map(|taker| taker.join().unwrap()).sum::<u64>();
-        assert_eq!(sum, (0..4000).sum());
+        assert_eq!(sum, (0..4000).sum::<u64>());
     }
 }
