@@ -16,9 +16,14 @@ use kafka_protocol::messages as theirs;
 use kafka_protocol::messages::{RequestKind, ResponseKind};
 use kafka_protocol::protocol::{Decodable, Encodable};
 use millstream::wire::header::{request_header_version, response_header_version};
+use millstream::wire::messages::consumer_protocol::{
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription,
+};
+use millstream::wire::messages::end_txn_marker::EndTxnMarker;
 use millstream::wire::schema::{Field, Schema, Shape};
 use millstream::wire::{
-    AnyRequest, AnyResponse, ApiKey, EncodeError, Reader, RequestHeader, ResponseHeader, Writer,
+    AnyRequest, AnyResponse, ApiKey, EncodeError, Message, Reader, RequestHeader, ResponseHeader,
+    Writer,
 };
 use wire_support::tree::{Tree, parse};
 use wire_support::{Plan, generate};
@@ -418,6 +423,34 @@ fn defaults_are_the_oracles() {
         compare::<Responses>(&ours, &theirs, *key, &mut faults, &place);
     }
     report(faults);
+}
+
+/// Goal: values outside of requests are right too.
+#[test]
+fn embedded_values_are_the_oracles() {
+    fn sweep<'a, O: Message<'a> + std::fmt::Debug, T: Decodable + Encodable + std::fmt::Debug>() {
+        let Shape::Struct(schema) = O::SHAPE else { panic!("{} is no struct", O::NAME) };
+        for version in O::VERSIONS.min..=O::VERSIONS.max {
+            for seed in 0..SEEDS {
+                let flexible = O::FLEXIBLE.contains(version);
+                let plan = Plan { version, flexible, unknown_tags: false, smallest: false };
+                let bytes: &'static [u8] = generate(schema, plan, seed).bytes.leak();
+                let ours = O::decode(&mut Reader::new(bytes), version).unwrap();
+                let theirs = T::decode(&mut Bytes::from_static(bytes), version).unwrap();
+                let (tree, their_tree) =
+                    (parse(&format!("{ours:?}")), parse(&format!("{theirs:?}")));
+                assert_eq!(first_difference(&tree, &their_tree), None, "{} {version}", O::NAME);
+                let mut writer = Writer::new();
+                ours.encode(&mut writer, version).unwrap();
+                let mut out = BytesMut::new();
+                theirs.encode(&mut out, version).unwrap();
+                assert_eq!(writer.into_bytes(), out, "{} {version}", O::NAME);
+            }
+        }
+    }
+    sweep::<ConsumerProtocolSubscription<'_>, theirs::ConsumerProtocolSubscription>();
+    sweep::<ConsumerProtocolAssignment<'_>, theirs::ConsumerProtocolAssignment>();
+    sweep::<EndTxnMarker, theirs::EndTxnMarker>();
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::codec_error::EncodeError;
-use super::header::ResponseHeader;
-use super::schema::Response;
+use super::codec_error::{DecodeError, EncodeError};
+use super::header::{RequestHeader, ResponseHeader};
+use super::reader::Reader;
+use super::schema::{Request, Response};
 use super::writer::Writer;
 
 /// Bytes of the length that stands before every frame.
@@ -56,6 +57,43 @@ pub fn append_response<'a, R: Response<'a>>(
     let length = frame_length(writer.len() - start - LENGTH_BYTES)?;
     writer.patch_i32(start, length);
     Ok(writer.into_bytes())
+}
+
+/// A whole request, ready to send to another broker: length, header, body.
+///
+/// # Errors
+///
+/// [`EncodeError`] when the body does not fit the version.
+pub fn encode_request<'a, R: Request<'a>>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: &str,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new();
+    writer.i32(0);
+    let client_id = Some(client_id);
+    let header = RequestHeader { api_key: R::KEY, api_version: version, correlation_id, client_id };
+    header.encode(&mut writer)?;
+    request.encode(&mut writer, version)?;
+    let length = frame_length(writer.len() - LENGTH_BYTES)?;
+    writer.patch_i32(0, length);
+    Ok(writer.into_bytes())
+}
+
+/// Reads a response frame without its length: the correlation id and the body.
+///
+/// # Errors
+///
+/// [`DecodeError`], after which the connection to that broker is of no more use.
+pub fn decode_response<'a, R: Response<'a>>(
+    frame: &'a [u8],
+    version: i16,
+) -> Result<(i32, R), DecodeError> {
+    let mut reader = Reader::new(frame);
+    let header = ResponseHeader::decode(&mut reader, R::KEY, version)?;
+    let body = R::decode(&mut reader, version)?;
+    Ok((header.correlation_id, body))
 }
 
 /// Appends a response with a length of zero, which the caller patches.
@@ -146,7 +184,8 @@ impl std::error::Error for FrameError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::messages::{ApiVersionsResponse, HeartbeatResponse};
+    use super::super::messages::{ApiVersionsResponse, HeartbeatRequest, HeartbeatResponse};
+    use super::super::schema::Message;
     use super::*;
 
     const MAX: usize = REQUEST_BYTES_MAX_DEFAULT;
@@ -194,6 +233,22 @@ mod tests {
         assert_eq!(flexible, [0, 0, 0, 12, 0, 0, 0, 7, 0, 0, 0, 0, 5, 0, 27, 0]);
         let older = append_response(&response, 1, 7, vec![0xee]).unwrap();
         assert_eq!(older, [0xee, 0, 0, 0, 10, 0, 0, 0, 7, 0, 0, 0, 5, 0, 27]);
+    }
+
+    #[test]
+    fn broker_reads_what_a_broker_wrote() {
+        let request = HeartbeatRequest { group_id: "g", member_id: "m", ..Default::default() };
+        let frame = encode_request(&request, 4, 7, "broker-1").unwrap();
+        let length = request_length(*frame.first_chunk().unwrap(), MAX).unwrap();
+        assert_eq!(length, frame.len() - LENGTH_BYTES);
+        let mut reader = Reader::new(&frame[LENGTH_BYTES..]);
+        let header = RequestHeader::decode(&mut reader).unwrap();
+        assert_eq!((header.correlation_id, header.client_id()), (7, "broker-1"));
+        assert_eq!(HeartbeatRequest::decode(&mut reader, header.api_version), Ok(request));
+
+        let response = HeartbeatResponse { throttle_time_ms: 5, error_code: 27 };
+        let frame = encode_response(&response, 4, 7).unwrap();
+        assert_eq!(decode_response(&frame[LENGTH_BYTES..], 4), Ok((7, response)));
     }
 
     #[test]

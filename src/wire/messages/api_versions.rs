@@ -15,6 +15,7 @@ wire! {
         api_keys: Vec<ApiVersion>;
         throttle_time_ms: i32, in 1+, else ignored;
         supported_features: Vec<SupportedFeatureKey<'a>>, in 3+, tag 0, else ignored;
+        /// -1 when unknown.
         finalized_features_epoch: i64 = -1, in 3+, tag 1, else ignored;
         finalized_features: Vec<FinalizedFeatureKey<'a>>, in 3+, tag 2, else ignored;
         zk_migration_ready: bool, in 3+, tag 3, else ignored;

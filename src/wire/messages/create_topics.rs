@@ -14,7 +14,9 @@ wire! {
     /// An element of `topics` in [`CreateTopicsRequest`].
     struct CreatableTopic<'a> {
         name: &'a str;
+        /// -1 with an assignment, or for the broker's default.
         num_partitions: i32;
+        /// -1 with an assignment, or for the broker's default.
         replication_factor: i16;
         assignments: Vec<CreatableReplicaAssignment>;
         configs: Vec<CreatableTopicConfig<'a>>;
@@ -47,6 +49,7 @@ wire! {
         topic_config_error_code: i16, in 5+, tag 0, else ignored;
         num_partitions: i32 = -1, in 5+, else ignored;
         replication_factor: i16 = -1, in 5+, else ignored;
+        /// Null when the caller may not see them.
         configs: Option<Vec<CreatableTopicConfigs<'a>>> = Some(Vec::new()), in 5+, else ignored;
     }
 

@@ -14,6 +14,7 @@ wire! {
     struct DescribeConfigsResource<'a> {
         resource_type: i8;
         resource_name: &'a str;
+        /// Null (or empty, as Kafka takes it) means all.
         configuration_keys: Option<Vec<&'a str>> = Some(Vec::new());
     }
 
@@ -37,6 +38,7 @@ wire! {
         name: &'a str;
         value: Option<&'a str> = Some("");
         read_only: bool;
+        /// 1 topic, 2 and 3 dynamic broker, 4 static broker, 5 default.
         config_source: i8 = -1;
         is_sensitive: bool;
         synonyms: Vec<DescribeConfigsSynonym<'a>>;

@@ -7,6 +7,7 @@ wire! {
     request JoinGroupRequest<'a> for JoinGroup, versions 0-9, flexible 6 {
         group_id: &'a str;
         session_timeout_ms: i32;
+        /// -1 in version 0: the session timeout counts.
         rebalance_timeout_ms: i32 = -1, in 1+, else ignored;
         member_id: &'a str;
         group_instance_id: Option<&'a str> = None, in 5+;

@@ -5,7 +5,9 @@ use crate::wire::declare::wire;
 wire! {
     /// Looks up offsets by timestamp, or by the special timestamps -1 (latest) to -5.
     request ListOffsetsRequest<'a> for ListOffsets, versions 1-10, flexible 6 {
+        /// -1 for consumers.
         replica_id: i32;
+        /// 0: latest is the HighWatermark; 1: the LastStableOffset.
         isolation_level: i8, in 2+;
         topics: Vec<ListOffsetsTopic<'a>>;
         timeout_ms: i32, in 10+, else ignored;
@@ -21,6 +23,7 @@ wire! {
     struct ListOffsetsPartition {
         partition_index: i32;
         current_leader_epoch: i32 = -1, in 4+, else ignored;
+        /// -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local, -5 latest tiered.
         timestamp: i64;
     }
 
@@ -41,6 +44,7 @@ wire! {
         partition_index: i32;
         error_code: i16;
         timestamp: i64 = -1;
+        /// -1, with timestamp -1 and no error, when no record is that young.
         offset: i64 = -1;
         leader_epoch: i32 = -1, in 4+;
     }

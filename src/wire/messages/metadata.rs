@@ -4,8 +4,9 @@ use crate::wire::declare::wire;
 use crate::wire::primitives::Uuid;
 
 wire! {
-    /// Asks for brokers and topics: null topics mean all, and an empty list none (in version 0: all).
+    /// Asks for the brokers, and for topics by name or (from version 10 on) by id.
     request MetadataRequest<'a> for Metadata, versions 0-13, flexible 9 {
+        /// Null: all. Empty: none, but all in version 0.
         topics: Option<Vec<MetadataRequestTopic<'a>>> = Some(Vec::new()), nullable 1+;
         allow_auto_topic_creation: bool = true, in 4+;
         include_cluster_authorized_operations: bool, in 8-10;
@@ -25,6 +26,7 @@ wire! {
         cluster_id: Option<&'a str> = None, in 2+, else ignored;
         controller_id: i32 = -1, in 1+, else ignored;
         topics: Vec<MetadataResponseTopic<'a>>;
+        /// A set of bits; `i32::MIN` when it was not asked for.
         cluster_authorized_operations: i32 = i32::MIN, in 8-10;
         error_code: i16, in 13+, else ignored;
     }
@@ -40,10 +42,12 @@ wire! {
     /// An element of `topics` in [`MetadataResponse`].
     struct MetadataResponseTopic<'a> {
         error_code: i16;
+        /// Null only when asked by an id that is unknown.
         name: Option<&'a str> = Some(""), nullable 12+;
         topic_id: Uuid, in 10+, else ignored;
         is_internal: bool, in 1+, else ignored;
         partitions: Vec<MetadataResponsePartition>;
+        /// A set of bits; `i32::MIN` when it was not asked for.
         topic_authorized_operations: i32 = i32::MIN, in 8+;
     }
 

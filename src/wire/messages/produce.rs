@@ -6,7 +6,9 @@ use crate::wire::primitives::Uuid;
 wire! {
     /// Appends record batches to partitions. Version 13 names topics by id (KIP-516).
     request ProduceRequest<'a> for Produce, versions 3-13, flexible 9 {
+        /// Null when the producer is not transactional.
         transactional_id: Option<&'a str> = None;
+        /// 0: no answer at all; 1: durable here; -1: durable on the in-sync replicas.
         acks: i16;
         timeout_ms: i32;
         topic_data: Vec<TopicProduceData<'a>>;
@@ -22,6 +24,7 @@ wire! {
     /// An element of `partition_data` in [`TopicProduceData`].
     struct PartitionProduceData<'a> {
         index: i32;
+        /// Exactly one batch from version 3 on.
         records: Option<&'a [u8]> = Some(&[]);
     }
 
@@ -44,6 +47,7 @@ wire! {
         index: i32;
         error_code: i16;
         base_offset: i64;
+        /// -1 unless the topic stamps the time of append.
         log_append_time_ms: i64 = -1;
         log_start_offset: i64 = -1, in 5+, else ignored;
         record_errors: Vec<BatchIndexAndErrorMessage<'a>>, in 8+, else ignored;

@@ -11,6 +11,7 @@ wire! {
         group_instance_id: Option<&'a str> = None, in 3+;
         protocol_type: Option<&'a str> = None, in 5+, else ignored;
         protocol_name: Option<&'a str> = None, in 5+, else ignored;
+        /// Filled by the leader only.
         assignments: Vec<SyncGroupRequestAssignment<'a>>;
     }
 
