@@ -12,7 +12,7 @@ pub enum DecodeError {
     VarintTooLong { offset: usize, expected_bytes_max: usize },
     /// An array declares more elements than bytes remain.
     CountBeyondFrame { offset: usize, expected_max: usize, got: usize },
-    /// A string declares more than [`STRING_BYTES_MAX`] bytes.
+    /// A string declares more than [`STRING_BYTES_MAX`](super::primitives::STRING_BYTES_MAX) bytes.
     StringTooLong { offset: usize, expected_max: usize, got: usize },
     /// A string is not UTF-8. Apache Kafka would replace the faulty bytes; a broker that lends
     /// strings from the frame cannot, and no client library sends such a string.
@@ -21,7 +21,7 @@ pub enum DecodeError {
     UnexpectedNull { offset: usize, expected: &'static str },
     /// A known tagged field is longer or shorter than it says.
     TaggedFieldLength { offset: usize, tag: u32, expected: usize, got: usize },
-    /// The arrays of this frame would take more memory than it may cost (see the module's page).
+    /// The arrays of this frame would take more memory than it may cost (see [`super::reader`]).
     BudgetExhausted { offset: usize, expected_max: usize, got: usize },
     /// No API has this key.
     UnknownApiKey { key: i16 },

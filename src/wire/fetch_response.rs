@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The response is declared like every other message; a partition whose records are
-//! [`Records::Elsewhere`] gets its length written and its bytes left out. So there is no second
+//! [`Records::Elsewhere`](super::Records::Elsewhere) gets its length written and its bytes left out. So there is no second
 //! description of the Fetch response that could drift, and the same works for ShareFetch.
 
 use super::codec_error::EncodeError;
