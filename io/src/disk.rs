@@ -7,6 +7,7 @@
 mod error;
 
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, DiskErrorKind, DiskOp};
@@ -156,6 +157,11 @@ pub trait DiskFile: Send + Sync + 'static {
 
     /// The name it was opened by, for messages.
     fn path(&self) -> &Path;
+
+    /// The kernel's handle, for `sendfile` and residency; `None` when the file is not a kernel's.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// How a core opens a file for direct writes.

@@ -55,7 +55,7 @@ pub enum WalkError {
 ///
 /// `end` must not lie behind what is durable and complete: within it, whatever is not a batch is
 /// damage.
-pub struct Walk<'f, F: DiskFile> {
+pub struct Walk<'f, F: DiskFile + ?Sized> {
     file: &'f F,
     at: FilePosition,
     end: FilePosition,
@@ -64,7 +64,7 @@ pub struct Walk<'f, F: DiskFile> {
     window: Window,
 }
 
-impl<'f, F: DiskFile> Walk<'f, F> {
+impl<'f, F: DiskFile + ?Sized> Walk<'f, F> {
     /// A walk from the batch that starts at `from` to `end`.
     pub fn new(file: &'f F, from: BatchStart, end: FilePosition) -> Walk<'f, F> {
         Walk { file, at: from.at, end, due: from.base, window: Window::default() }
@@ -142,7 +142,7 @@ impl<'f, F: DiskFile> Walk<'f, F> {
 ///
 /// # Errors
 /// [`WalkError::Damaged`] when it is not what was written.
-pub fn read_batch<F: DiskFile>(file: &F, place: &BatchPlace) -> Result<Bytes, WalkError> {
+pub fn read_batch<F: DiskFile + ?Sized>(file: &F, place: &BatchPlace) -> Result<Bytes, WalkError> {
     let damaged = |error| WalkError::Damaged { at: place.at, error };
     // The length was checked against the end of the file when the place was made.
     let mut bytes = vec![0; place.bytes];
@@ -187,7 +187,7 @@ const WINDOW_BYTES: usize = 2 * BLOCK_BYTES;
 
 impl Window {
     /// At least a header's bytes from `at` on, fewer only at `end`.
-    fn read<F: DiskFile>(
+    fn read<F: DiskFile + ?Sized>(
         &mut self,
         file: &F,
         at: FilePosition,

@@ -63,6 +63,15 @@ impl TimeIndex {
         self.largest = Some(self.largest.map_or(max_timestamp, |l| l.max(max_timestamp)));
     }
 
+    /// Forgets entries of batches that start at or behind `end`. The largest timestamp stays, as a
+    /// bound from above.
+    pub fn truncate(&mut self, end: BatchStart) {
+        let behind = end.base.relative_to(self.segment.base);
+        let keep = self.entries.partition_point(|e| behind.is_none_or(|end| e.relative < end));
+        self.entries.truncate(keep);
+        self.checked_at = self.checked_at.min(end.at);
+    }
+
     /// Largest timestamp of the segment; [`TimestampMs::NONE`] while it is empty.
     pub fn max_timestamp(&self) -> TimestampMs {
         self.largest.unwrap_or(TimestampMs::NONE)
