@@ -4,6 +4,7 @@
 //! a log that move no records are in [`crate::query`].
 
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -233,7 +234,7 @@ pub enum Chunk {
     /// From the tail of the log, in memory.
     Memory(Bytes),
     /// A range of a segment file. Ask for residency before `sendfile`.
-    File { file: Arc<dyn DiskFile>, position: FilePosition, len: u64 },
+    File { file: Arc<OpenSegment>, position: FilePosition, len: u64 },
 }
 
 impl Chunk {
@@ -256,6 +257,39 @@ impl fmt::Debug for Chunk {
             Chunk::Memory(bytes) => write!(f, "Memory({} bytes)", bytes.len()),
             Chunk::File { position, len, .. } => write!(f, "File({position} + {len} bytes)"),
         }
+    }
+}
+
+/// A segment file that is open to read, kept open for as long as somebody reads from it, even when
+/// the segment is deleted meanwhile.
+pub struct OpenSegment {
+    file: Box<dyn DiskFile>,
+}
+
+impl OpenSegment {
+    pub fn new(file: impl DiskFile) -> OpenSegment {
+        OpenSegment { file: Box::new(file) }
+    }
+
+    pub fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+}
+
+impl AsFd for OpenSegment {
+    /// # Panics
+    /// On a simulated disk, whose files the kernel does not know.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self.file.descriptor() {
+            Some(descriptor) => descriptor,
+            None => panic!("{} is no file of the kernel", self.file.path().display()),
+        }
+    }
+}
+
+impl fmt::Debug for OpenSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenSegment({})", self.file.path().display())
     }
 }
 
@@ -401,8 +435,6 @@ pub struct PartitionConfig {
     pub segment_ms: u64,
     /// `segment.index.bytes`: a segment is closed when its index would grow past this.
     pub segment_index_bytes: u64,
-    /// `index.interval.bytes`: one index entry each so many bytes of log.
-    pub index_interval_bytes: u64,
     /// `max.message.bytes`: largest batch as stored.
     pub message_bytes_max: u64,
     /// `message.timestamp.type`.
@@ -420,7 +452,6 @@ impl Default for PartitionConfig {
             segment_bytes: 1 << 30,
             segment_ms: 7 * 24 * 3600 * 1000,
             segment_index_bytes: 10 << 20,
-            index_interval_bytes: 4096,
             message_bytes_max: 1_048_588,
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: i64::MAX.unsigned_abs(),

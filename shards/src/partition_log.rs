@@ -1,0 +1,175 @@
+//! One partition as its owner holds it: what is staged, committed, written and synced, and where.
+
+mod flow;
+
+pub use flow::{CommitShare, Committed, SyncPlan, WritePlan, block_bytes};
+
+use std::sync::Arc;
+
+use millstream_io::units::{LeaderEpoch, Offset, TimestampMs, TopicPartition};
+
+use crate::aborted::AbortedTransactions;
+use crate::cursors::Cursors;
+use crate::group_commit::Due;
+use crate::leader_epochs::LeaderEpochs;
+use crate::message::{Isolation, OpenPartition, PartitionConfig, ReadableEnd};
+use crate::position::LogPosition;
+use crate::producers::Producers;
+use crate::segments::{Repair, Segments};
+use crate::tail_cache::TailCache;
+use crate::watermarks::Watermarks;
+
+/// The log of one partition. Lives on the owner's core; plain: no async, no clock, no disk.
+///
+/// ```text
+///  log start      synced    written      committed     in flight      staged
+///      |  in files   |   in files  |  in memory, journal  |  in memory    |
+///      |   durable   |  + journal  |       durable        |  not durable  |
+/// ```
+/// All five are positions in one run of bytes across the segments. The tail cache holds everything
+/// from `written` on, and as much below as memory allows.
+#[derive(Debug)]
+pub struct PartitionLog {
+    pub(crate) at: TopicPartition,
+    pub(crate) topic_name: Arc<str>,
+    pub(crate) config: Arc<PartitionConfig>,
+    /// Under which epoch this broker leads it.
+    pub(crate) epoch: LeaderEpoch,
+    pub(crate) marks: Watermarks,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) producers: Producers,
+    pub(crate) aborted: AbortedTransactions,
+    pub(crate) segments: Segments,
+    pub(crate) tail: TailCache,
+    pub(crate) cursors: Cursors,
+    flow: flow::Flow,
+}
+
+/// What recovery found of a partition. All of it is durable.
+#[derive(Debug, Default)]
+pub struct RecoveredLog {
+    pub log_start: Offset,
+    pub log_end: Offset,
+    pub epochs: LeaderEpochs,
+    pub producers: Producers,
+    pub aborted: AbortedTransactions,
+    pub segments: Segments,
+}
+
+impl PartitionLog {
+    /// Takes over what recovery found, or nothing for a new partition, under `open.epoch`.
+    ///
+    /// # Panics
+    /// When the epoch is older than one in the log, or the segments do not end at the log end.
+    pub fn open(open: &OpenPartition, found: RecoveredLog) -> PartitionLog {
+        let end = found.segments.last().map_or(LogPosition::ZERO, |last| last.end());
+        if let Some(last) = found.segments.last() {
+            assert!(
+                last.next == found.log_end,
+                "{}: the last segment ends at {}, the log at {}",
+                open.at,
+                last.next,
+                found.log_end
+            );
+        }
+        let mut log = PartitionLog {
+            at: open.at,
+            topic_name: open.topic_name.clone(),
+            config: Arc::new(open.config.clone()),
+            epoch: open.epoch,
+            marks: Watermarks::recovered(found.log_start, found.log_end),
+            epochs: found.epochs,
+            producers: found.producers,
+            aborted: found.aborted,
+            segments: found.segments,
+            tail: TailCache::new(end, found.log_end),
+            cursors: Cursors::default(),
+            flow: flow::Flow::at(end),
+        };
+        for segment in log.segments.iter_mut() {
+            segment.closed = true;
+        }
+        log.epochs.assign(open.epoch, found.log_end);
+        log
+    }
+
+    pub fn topic_name(&self) -> &Arc<str> {
+        &self.topic_name
+    }
+
+    /// A newer epoch begins: the next append opens a new segment.
+    pub fn lead(&mut self, epoch: LeaderEpoch) {
+        assert!(epoch >= self.epoch, "{}: epoch goes back from {} to {epoch}", self.at, self.epoch);
+        self.epoch = epoch;
+        self.epochs.assign(epoch, self.marks.log_end());
+    }
+
+    pub fn configure(&mut self, config: Arc<PartitionConfig>) {
+        self.config = config;
+    }
+
+    /// Which round makes everything below `end` durable.
+    pub fn due(&self, end: Offset) -> Due {
+        if end <= self.marks.durable_end() {
+            Due::Now
+        } else if self.flow.is_in_flight_below(end) {
+            Due::InFlight
+        } else {
+            Due::Next
+        }
+    }
+
+    /// The offset up to which a reader may see, and its position.
+    pub fn readable(&self, isolation: Isolation) -> (Offset, LogPosition) {
+        // Without open transactions both ends are the same.
+        let offset = match isolation {
+            Isolation::ReadUncommitted => self.marks.high_watermark(),
+            Isolation::ReadCommitted => self.marks.last_stable(),
+        };
+        (offset, self.flow.committed())
+    }
+
+    pub fn readable_end(&self, isolation: Isolation) -> ReadableEnd {
+        ReadableEnd(self.readable(isolation).1.get())
+    }
+
+    /// Refuses everything staged: nobody has seen it, its offsets are given anew. Says which files
+    /// must be put right first; until [`PartitionLog::repaired`] no append is taken.
+    ///
+    /// # Panics
+    /// When a round with this partition is in flight.
+    pub fn refuse_staged(&mut self) -> Repair {
+        let (end, next) = (self.flow.committed(), self.marks.durable_end());
+        self.flow.assert_idle(self.at);
+        self.tail.refuse_from(end, next);
+        let repair = self.segments.refuse_from(end, next);
+        self.producers.refuse_from(next);
+        self.cursors.refuse_from(next);
+        self.marks.refused(next);
+        self.flow.needs_repair |= !repair.is_empty();
+        repair
+    }
+
+    /// The files of a refusal were put right.
+    pub fn repaired(&mut self) {
+        self.flow.needs_repair = false;
+    }
+
+    pub fn needs_repair(&self) -> bool {
+        self.flow.needs_repair
+    }
+
+    /// Gives up the records below `log_start`, clamped to what is stable. The files follow later.
+    pub fn delete_before(&mut self, log_start: Offset) -> Offset {
+        let log_start = log_start.min(self.marks.last_stable());
+        self.marks.delete_before(log_start);
+        self.epochs.delete_before(self.marks.log_start());
+        self.aborted.delete_before(self.marks.log_start());
+        self.marks.log_start()
+    }
+
+    /// Forgets producers that were silent since before `before`.
+    pub fn expire_producers(&mut self, before: TimestampMs) {
+        self.producers.expire(before, self.marks.durable_end());
+    }
+}

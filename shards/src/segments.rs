@@ -1,0 +1,274 @@
+//! The segments of one partition: which bytes and offsets each holds, and how far its file is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use millstream_io::sparse_index::BatchStart;
+use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64, bytes_usize};
+
+use crate::position::LogPosition;
+
+mod index;
+
+pub use index::SegmentIndex;
+
+/// The segments from the log start to the log end, without a gap. Lives on the owner's core.
+///
+/// Only the last one grows, and only if this process opened it: a segment found by recovery is
+/// never appended to again.
+#[derive(Debug, Default)]
+pub struct Segments {
+    list: VecDeque<Segment>,
+}
+
+/// One segment.
+#[derive(Debug)]
+pub struct Segment {
+    pub id: SegmentId,
+    /// Where its first byte stands in the log.
+    pub start: LogPosition,
+    /// Exact length of its batches, those still in memory included.
+    pub bytes: u64,
+    /// Offset behind its last record.
+    pub next: Offset,
+    /// No record of it has a later timestamp.
+    pub max_timestamp: TimestampMs,
+    /// The owner's time at its first record.
+    pub opened_at: TimestampMs,
+    pub index: Index,
+    pub file: FileState,
+    /// No more is appended to it.
+    pub closed: bool,
+}
+
+/// Where a segment's index is.
+#[derive(Debug)]
+pub enum Index {
+    /// Growing with the segment, or waiting for the segment to be sealed.
+    Memory(SegmentIndex),
+    /// In its file; a copy is kept while the cache has room.
+    File(Option<Arc<SegmentIndex>>),
+}
+
+/// How far the file of a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileState {
+    /// It has no file yet: its bytes are in memory and in the journal.
+    Missing,
+    /// The file exists, and its name is durable.
+    Made,
+    /// Exact length, indexes written, all of it synced. It never changes again.
+    Sealed,
+}
+
+impl Segment {
+    pub fn end(&self) -> LogPosition {
+        self.start.add(self.bytes)
+    }
+
+    /// The byte of the file that holds the log's byte at `at`.
+    pub fn file_position(&self, at: LogPosition) -> FilePosition {
+        FilePosition::new(at.since(self.start))
+    }
+}
+
+/// A stretch of the log within one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub segment: SegmentId,
+    pub position: FilePosition,
+    pub from: LogPosition,
+    pub to: LogPosition,
+}
+
+impl Piece {
+    pub fn len(&self) -> usize {
+        bytes_usize(self.to.since(self.from))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+}
+
+/// Files that hold refused bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// Files to be removed.
+    pub remove: Vec<SegmentId>,
+    /// The file to be cut, and its length then.
+    pub cut: Option<(SegmentId, FilePosition)>,
+}
+
+impl Repair {
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.cut.is_none()
+    }
+}
+
+impl Segments {
+    pub fn new() -> Segments {
+        Segments::default()
+    }
+
+    /// Takes a segment that recovery found behind those it already has.
+    ///
+    /// # Panics
+    /// When there is a gap or an overlap.
+    pub fn push(&mut self, segment: Segment) {
+        if let Some(last) = self.list.back_mut() {
+            assert!(
+                last.end() == segment.start && last.next <= segment.id.base,
+                "segment {} starts at {:?}, the one before ends at {:?} with offset {}",
+                segment.id,
+                segment.start,
+                last.end(),
+                last.next
+            );
+            last.closed = true;
+        }
+        self.list.push_back(segment);
+    }
+
+    /// Opens the next segment at the log end. One that never got a byte makes room.
+    pub fn open(&mut self, id: SegmentId, start: LogPosition, now: TimestampMs) {
+        if self.list.back().is_some_and(|last| last.bytes == 0 && last.file == FileState::Missing) {
+            self.list.pop_back();
+        }
+        self.push(Segment {
+            id,
+            start,
+            bytes: 0,
+            next: id.base,
+            max_timestamp: TimestampMs::NONE,
+            opened_at: now,
+            index: Index::Memory(SegmentIndex::new(id)),
+            file: FileState::Missing,
+            closed: false,
+        });
+    }
+
+    /// Adds a batch to the last segment.
+    ///
+    /// # Panics
+    /// When that is closed, or there is none.
+    pub fn append(&mut self, base: Offset, next: Offset, len: usize, max_timestamp: TimestampMs) {
+        let Some(segment) = self.list.back_mut().filter(|segment| !segment.closed) else {
+            panic!("offset {base} is appended without an open segment");
+        };
+        let Index::Memory(index) = &mut segment.index else {
+            panic!("open segment {} has its index in a file", segment.id);
+        };
+        let batch = BatchStart { base, at: FilePosition::new(segment.bytes) };
+        index.note(batch, max_timestamp);
+        segment.max_timestamp = segment.max_timestamp.max(max_timestamp);
+        segment.bytes += bytes_u64(len);
+        segment.next = next;
+    }
+
+    pub fn last(&self) -> Option<&Segment> {
+        self.list.back()
+    }
+
+    pub fn first(&self) -> Option<&Segment> {
+        self.list.front()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.list.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Segment> {
+        self.list.iter_mut()
+    }
+
+    pub fn get(&self, id: SegmentId) -> Option<&Segment> {
+        let i = self.list.partition_point(|segment| segment.id < id);
+        self.list.get(i).filter(|segment| segment.id == id)
+    }
+
+    pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
+        let i = self.list.partition_point(|segment| segment.id < id);
+        self.list.get_mut(i).filter(|segment| segment.id == id)
+    }
+
+    /// The segment that holds the byte at `at`, or, at the log end, the last one.
+    pub fn at_position(&self, at: LogPosition) -> Option<&Segment> {
+        let i = self.list.partition_point(|segment| segment.end() <= at);
+        self.list.get(i).or_else(|| self.list.back().filter(|last| last.end() == at))
+    }
+
+    /// The segment whose offsets include `offset`, or the first one behind it.
+    pub fn at_offset(&self, offset: Offset) -> Option<&Segment> {
+        let i = self.list.partition_point(|segment| segment.next <= offset);
+        self.list.get(i)
+    }
+
+    /// Bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.list.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// The last block boundary at or below `at`, in the file of the segment that `at` is in. The
+    /// end of a closed segment counts as a boundary: its last block is written once, padded.
+    pub fn block_floor(&self, at: LogPosition) -> LogPosition {
+        match self.at_position(at) {
+            Some(segment) if segment.end() == at && segment.closed => at,
+            Some(segment) => {
+                let floor = segment.file_position(at).block_floor();
+                segment.start.add(floor.get())
+            }
+            None => at,
+        }
+    }
+
+    /// `[from, to)` cut at the segments.
+    pub fn pieces(&self, from: LogPosition, to: LogPosition) -> impl Iterator<Item = Piece> {
+        let first = self.list.partition_point(|segment| segment.end() <= from);
+        let within = self.list.range(first..).take_while(move |segment| segment.start < to);
+        within.map(move |segment| {
+            let (from, to) = (from.max(segment.start), to.min(segment.end()));
+            Piece { segment: segment.id, position: segment.file_position(from), from, to }
+        })
+    }
+
+    /// Forgets the bytes from `end` on, and the segments that began there; says which files must be
+    /// put right before anything is written again.
+    ///
+    /// # Panics
+    /// When that would touch a sealed segment: what is sealed is durable.
+    pub fn refuse_from(&mut self, end: LogPosition, next: Offset) -> Repair {
+        let mut repair = Repair::default();
+        while let Some(last) = self.list.back_mut().filter(|last| last.end() > end) {
+            assert!(last.file < FileState::Sealed, "sealed segment {} is refused", last.id);
+            let made = last.file == FileState::Made;
+            if last.start >= end {
+                repair.remove.extend(made.then_some(last.id));
+                self.list.pop_back();
+                continue;
+            }
+            last.bytes = end.since(last.start);
+            last.next = next;
+            last.closed = false;
+            let len = FilePosition::new(last.bytes);
+            if let Index::Memory(index) = &mut last.index {
+                index.cut(len, next);
+            }
+            repair.cut = made.then_some((last.id, len));
+        }
+        repair
+    }
+
+    /// Takes the oldest segment off: its records were given up.
+    pub fn pop_first(&mut self) -> Option<Segment> {
+        self.list.pop_front()
+    }
+}

@@ -1,0 +1,50 @@
+//! The indexes of one segment, in memory: by offset and by time.
+
+use millstream_io::index_footer::Coverage;
+use millstream_io::sparse_index::{BatchStart, SparseIndex};
+use millstream_io::time_index::TimeIndex;
+use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64};
+
+/// Both sparse indexes of one segment. Grows with the segment; shared read-only once that is sealed.
+#[derive(Clone, Debug)]
+pub struct SegmentIndex {
+    pub offsets: SparseIndex,
+    pub times: TimeIndex,
+}
+
+impl SegmentIndex {
+    pub fn new(segment: SegmentId) -> SegmentIndex {
+        SegmentIndex { offsets: SparseIndex::new(segment), times: TimeIndex::new(segment) }
+    }
+
+    /// Tells both of the next batch.
+    pub fn note(&mut self, batch: BatchStart, max_timestamp: TimestampMs) {
+        self.offsets.note(batch);
+        self.times.note(batch, max_timestamp);
+    }
+
+    /// Bytes the larger of the two takes in its file.
+    pub fn file_bytes(&self) -> u64 {
+        let offsets = self.offsets.len() * millstream_io::limits::INDEX_ENTRY_BYTES;
+        let times = self.times.len() * millstream_io::limits::TIME_INDEX_ENTRY_BYTES;
+        bytes_u64(offsets.max(times))
+    }
+
+    /// Forgets what lies at or behind `end`, where the next record gets `next`.
+    pub fn cut(&mut self, end: FilePosition, next: Offset) {
+        self.offsets.truncate(end);
+        self.times.truncate(BatchStart { base: next, at: end });
+    }
+
+    /// The two files' contents, for the first `log_bytes` of the segment, which end at `next`.
+    pub fn encode(
+        &self,
+        log_bytes: FilePosition,
+        next: Offset,
+        sealed: bool,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let max_timestamp = self.times.max_timestamp();
+        let coverage = Coverage { log_bytes, next, max_timestamp, sealed };
+        (self.offsets.encode(coverage), self.times.encode(coverage))
+    }
+}

@@ -1,0 +1,261 @@
+//! The newest bytes of one partition, in memory: staged for the commit, kept for tail readers.
+
+mod walk;
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use millstream_io::units::{Offset, bytes_u64, bytes_usize};
+
+use crate::limits::{TAIL_CHUNK_BYTES_MAX, TAIL_CHUNK_BYTES_MIN};
+use crate::position::LogPosition;
+
+/// Whole batches in log order, `[start, end)` without a gap. Lives on the owner's core; readers
+/// share its frozen chunks by reference count.
+///
+/// The newest chunk is open: a batch is copied into it once and stamped there. When a batch does
+/// not fit, or a reader wants its bytes, what is in it is frozen. A new chunk is as large as the
+/// partition has lately shown to need. A batch never straddles chunks.
+#[derive(Debug)]
+pub struct TailCache {
+    frozen: VecDeque<TailChunk>,
+    open: BytesMut,
+    /// Where the open chunk's first byte stands, and the offset of its first batch.
+    open_start: LogPosition,
+    open_base: Offset,
+    /// The next record gets this offset.
+    next: Offset,
+    capacity_next: usize,
+    /// Memory of frozen chunks.
+    frozen_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct TailChunk {
+    start: LogPosition,
+    base: Offset,
+    bytes: Bytes,
+}
+
+impl TailChunk {
+    fn end(&self) -> LogPosition {
+        self.start.add_len(self.bytes.len())
+    }
+}
+
+/// One batch found by a walk over headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundBatch {
+    pub start: LogPosition,
+    pub base: Offset,
+    /// Offset and position behind the batch.
+    pub next: Offset,
+    pub end: LogPosition,
+}
+
+impl TailCache {
+    /// An empty tail of a log that ends at `end`, where the next record gets `next`.
+    pub fn new(end: LogPosition, next: Offset) -> TailCache {
+        TailCache {
+            frozen: VecDeque::new(),
+            open: BytesMut::new(),
+            open_start: end,
+            open_base: next,
+            next,
+            capacity_next: TAIL_CHUNK_BYTES_MIN,
+            frozen_bytes: 0,
+        }
+    }
+
+    /// Where the oldest byte in memory stands; the end when there is none.
+    pub fn start(&self) -> LogPosition {
+        self.frozen.front().map_or(self.open_start, |chunk| chunk.start)
+    }
+
+    /// Offset of the oldest batch in memory; the log end when there is none.
+    pub fn base(&self) -> Offset {
+        self.frozen.front().map_or(self.open_base, |chunk| chunk.base)
+    }
+
+    /// The log end.
+    pub fn end(&self) -> LogPosition {
+        self.open_start.add_len(self.open.len())
+    }
+
+    /// Memory held: the frozen chunks and the whole open one.
+    pub fn memory_bytes(&self) -> u64 {
+        self.frozen_bytes + bytes_u64(self.open.capacity())
+    }
+
+    /// Copies a batch of offsets `[base, next)` to the end, and gives the copy out to be stamped.
+    ///
+    /// Costs the copy, and one allocation a chunk.
+    pub fn stage(&mut self, batch: &[u8], base: Offset, next: Offset) -> &mut [u8] {
+        if self.open.capacity() - self.open.len() < batch.len() {
+            self.open_next(batch.len());
+        }
+        if self.open.is_empty() {
+            self.open_base = base;
+        }
+        self.next = next;
+        let at = self.open.len();
+        self.open.extend_from_slice(batch);
+        &mut self.open[at..]
+    }
+
+    /// Copies the bytes at `[from, from + into.len())`.
+    ///
+    /// # Panics
+    /// When some of them are not in memory.
+    pub fn copy_to(&self, from: LogPosition, into: &mut [u8]) {
+        let to = from.add_len(into.len());
+        assert!(
+            self.start() <= from && to <= self.end(),
+            "bytes {from:?} to {to:?} are asked of a tail that holds {:?} to {:?}",
+            self.start(),
+            self.end()
+        );
+        let mut done = 0;
+        for i in self.chunk_of(from).unwrap_or(self.frozen.len())..=self.frozen.len() {
+            let (start, bytes) = self.piece(i);
+            let skip = bytes_usize(from.add_len(done).since(start));
+            let len = (bytes.len() - skip).min(into.len() - done);
+            into[done..done + len].copy_from_slice(&bytes[skip..skip + len]);
+            done += len;
+            if done == into.len() {
+                return;
+            }
+        }
+    }
+
+    /// The bytes at `[from, to)`, shared; both must be batch boundaries. Freezes the open chunk up
+    /// to `to` when it reaches into it. Many small chunks are gathered into one.
+    ///
+    /// # Panics
+    /// When some of them are not in memory.
+    pub fn share(&mut self, from: LogPosition, to: LogPosition, mut give: impl FnMut(Bytes)) {
+        assert!(
+            self.start() <= from && from <= to && to <= self.end(),
+            "bytes {from:?} to {to:?} are asked of a tail that holds {:?} to {:?}",
+            self.start(),
+            self.end()
+        );
+        if from == to {
+            return;
+        }
+        self.freeze_to(to);
+        let first = self.frozen.partition_point(|chunk| chunk.end() <= from);
+        let last = self.frozen.partition_point(|chunk| chunk.start < to);
+        let chunks = bytes_u64(last - first);
+        if chunks > GATHER_CHUNKS && to.since(from) / chunks < GATHER_BELOW_BYTES {
+            let mut gathered = BytesMut::zeroed(bytes_usize(to.since(from)));
+            self.copy_to(from, &mut gathered);
+            give(gathered.freeze());
+            return;
+        }
+        for chunk in self.frozen.range(first..last) {
+            let skip = bytes_usize(from.max(chunk.start).since(chunk.start));
+            let len = bytes_usize(to.min(chunk.end()).since(chunk.start));
+            give(chunk.bytes.slice(skip..len));
+        }
+    }
+
+    /// Forgets the bytes from `end` on, a batch boundary; the next record gets `next`. Nobody has
+    /// seen them.
+    pub fn refuse_from(&mut self, end: LogPosition, next: Offset) {
+        assert!(self.start() <= end && end <= self.end(), "{end:?} is not in the tail");
+        self.next = next;
+        while let Some(chunk) = self.frozen.back_mut() {
+            if chunk.end() <= end {
+                break;
+            }
+            if chunk.start >= end {
+                self.frozen_bytes -= bytes_u64(chunk.bytes.len());
+                self.frozen.pop_back();
+                continue;
+            }
+            let kept = bytes_usize(end.since(chunk.start));
+            self.frozen_bytes -= bytes_u64(chunk.bytes.len() - kept);
+            chunk.bytes.truncate(kept);
+        }
+        if self.open_start < end {
+            self.open.truncate(bytes_usize(end.since(self.open_start)));
+        } else {
+            self.open = BytesMut::new();
+            self.open_start = end;
+            self.open_base = next;
+        }
+    }
+
+    /// Drops the oldest chunk if it lies wholly below `below`; says how many bytes that freed.
+    pub fn evict_one(&mut self, below: LogPosition) -> Option<u64> {
+        let chunk = self.frozen.front()?;
+        if chunk.end() > below {
+            return None;
+        }
+        let len = bytes_u64(chunk.bytes.len());
+        self.frozen.pop_front();
+        self.frozen_bytes -= len;
+        Some(len)
+    }
+
+    /// Gives back the memory of an open chunk that the partition has stopped filling.
+    pub fn shrink(&mut self) {
+        self.capacity_next = TAIL_CHUNK_BYTES_MIN;
+        let waste = self.open.capacity() - self.open.len();
+        if waste >= TAIL_CHUNK_BYTES_MIN {
+            let kept = BytesMut::from(&self.open[..]);
+            self.open = kept;
+        }
+    }
+
+    /// Makes room for `len` bytes in a fresh open chunk.
+    fn open_next(&mut self, len: usize) {
+        let filled = !self.open.is_empty();
+        self.freeze_to(self.end());
+        let capacity = self.capacity_next.max(len);
+        if filled {
+            self.capacity_next = (self.capacity_next * 2).min(TAIL_CHUNK_BYTES_MAX);
+        }
+        self.open = BytesMut::with_capacity(capacity);
+    }
+
+    /// Moves the open chunk's bytes below `to` to a frozen chunk of their own.
+    fn freeze_to(&mut self, to: LogPosition) {
+        if to <= self.open_start {
+            return;
+        }
+        let len = bytes_usize(to.since(self.open_start));
+        let bytes = self.open.split_to(len).freeze();
+        self.frozen_bytes += bytes_u64(len);
+        let chunk = TailChunk { start: self.open_start, base: self.open_base, bytes };
+        self.open_start = to;
+        if !self.open.is_empty() {
+            self.open_base = walk::base_at(&self.open);
+        }
+        self.frozen.push_back(chunk);
+    }
+
+    /// The frozen chunk that holds the byte at `at`; `None` when it is in the open one.
+    fn chunk_of(&self, at: LogPosition) -> Option<usize> {
+        let i = self.frozen.partition_point(|chunk| chunk.end() <= at);
+        (i < self.frozen.len()).then_some(i)
+    }
+
+    /// Chunk `i` in log order, the open one last.
+    fn piece(&self, i: usize) -> (LogPosition, &[u8]) {
+        match self.frozen.get(i) {
+            Some(chunk) => (chunk.start, &chunk.bytes),
+            None => (self.open_start, &self.open),
+        }
+    }
+}
+
+/// More chunks than this in one answer are gathered when they are smaller than
+/// [`GATHER_BELOW_BYTES`] on average: a copy costs less than a long vector of tiny writes.
+const GATHER_CHUNKS: u64 = 16;
+const GATHER_BELOW_BYTES: u64 = 8 * 1024;
+
+#[cfg(test)]
+#[path = "tail_cache/tail_cache_tests.rs"]
+mod tail_cache_tests;
