@@ -1,4 +1,6 @@
 //! The broker.
 
+pub mod api;
+pub mod cluster;
 pub mod config;
 pub mod wire;

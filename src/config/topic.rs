@@ -13,11 +13,10 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "batch.validation",
         "batch.validation",
-        Allowed::OneOf(&["header", "deep"]),
+        Allowed::OneOf(&["header"]),
         "header",
         "How closely a produced batch is looked at. `header` checks length, magic, CRC, codec and \
-         record count and stores the bytes as they came; `deep` also opens the batch, decompresses \
-         it within a memory bound and checks every record. This setting is Millstream's own.",
+         record count and stores the bytes as they came. This setting is Millstream's own.",
     ),
     topic(
         "cleanup.policy",
@@ -150,12 +149,7 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// Whose clock stamps the records of a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimestampType {
-    CreateTime,
-    LogAppendTime,
-}
+pub use millstream_io::batch::TimestampType;
 
 /// How closely a produced batch is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +183,10 @@ pub enum TopicSettingError {
         key: String,
     },
     Bad(BadValue),
+    /// A null value where a topic is created.
+    Null {
+        key: String,
+    },
     /// The same key twice in one list.
     Twice {
         key: String,
@@ -215,6 +213,7 @@ impl fmt::Display for TopicSettingError {
                  is refused; leave it out"
             ),
             Self::Bad(bad) => bad.fmt(f),
+            Self::Null { key } => write!(f, "Null value not supported for topic configs: {key}"),
             Self::Twice { key } => write!(f, "Topic config {key} is given twice"),
             Self::NotAList { key } => {
                 write!(f, "Topic config {key} is not a list: it can be set or deleted only")

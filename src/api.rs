@@ -1,0 +1,284 @@
+//! What a request means: one file an API, and the door to them all, [`answer`].
+//!
+//! A handler decodes its request from the frame, which it borrows from, asks the router and the
+//! image, and answers with a frame. It never assumes that a partition is on its own core, and an
+//! error of one partition never touches another.
+//!
+//! Handlers of Produce work in two stages: once [`Call::order_fixed`] is called, the order against
+//! later requests of the connection is settled, and the connection reads its next request while
+//! the answer is still to come.
+
+mod alter_configs;
+mod api_versions;
+mod config_resources;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_topic_partitions;
+pub mod error_codes;
+mod fetch;
+pub mod fetch_session;
+mod incremental_alter_configs;
+mod init_producer_id;
+pub mod limits;
+mod list_offsets;
+mod list_partition_reassignments;
+mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+mod rights;
+mod topics;
+
+use crate::cluster::controller_task::ControllerHandle;
+use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
+use crate::cluster::producer_ids::ProducerIds;
+use crate::cluster::view::MetadataView;
+use crate::wire::fetch_response::FramedResponse;
+use crate::wire::{
+    ApiKey, DecodeError, EncodeError, ErrorCode, Reader, Request, RequestHeader, Response, apis,
+    frame,
+};
+use bytes::Bytes;
+use fetch_session::FetchSessions;
+use millstream_io::clock::SystemClock;
+use millstream_shards::message::Chunk;
+use millstream_shards::router::Router;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What the handlers of one core work with.
+pub struct CoreContext {
+    pub router: Router,
+    pub metadata: MetadataView,
+    pub controller: ControllerHandle,
+    pub producer_ids: RefCell<ProducerIds>,
+    pub fetch_sessions: RefCell<FetchSessions>,
+    pub clock: SystemClock,
+    pub data_dir: PathBuf,
+    pub free_space: Rc<dyn FreeSpace>,
+}
+
+/// Asks for the space of the data directory's file system, off the core.
+pub trait FreeSpace {
+    /// Total and usable bytes; `None` when the file system does not say.
+    fn ask(&self) -> std::pin::Pin<Box<dyn Future<Output = Option<(u64, u64)>>>>;
+}
+
+/// Who calls: what is known of the connection.
+pub struct Caller {
+    /// Number of the connection on this core, never used twice.
+    pub connection: u64,
+    /// The listener that the connection came in by; its name decides which addresses are told.
+    pub listener: Rc<str>,
+    /// Set when the peer sends no more: who waits for something to happen should answer now.
+    pub hurry: Hurry,
+}
+
+/// A flag that can be awaited, on one core.
+#[derive(Default)]
+pub struct Hurry {
+    set: Cell<bool>,
+    waker: Cell<Option<std::task::Waker>>,
+}
+
+impl Hurry {
+    pub fn set(&self) {
+        self.set.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.set.get()
+    }
+
+    /// Resolves when the flag is set. One waiter at a time.
+    pub async fn wait(&self) {
+        std::future::poll_fn(|cx| {
+            if self.set.get() {
+                return std::task::Poll::Ready(());
+            }
+            self.waker.set(Some(cx.waker().clone()));
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// One request.
+pub struct Call {
+    pub core: Rc<CoreContext>,
+    pub caller: Rc<Caller>,
+    pub key: ApiKey,
+    pub version: i16,
+    pub correlation_id: i32,
+    /// The frame without its length.
+    frame: Bytes,
+    body_at: usize,
+    order_fixed: Rc<Cell<bool>>,
+}
+
+/// What goes back to the client.
+#[derive(Debug)]
+pub enum Answer {
+    /// No response at all (Produce with acks=0).
+    Nothing,
+    /// A whole frame.
+    Frame(Vec<u8>),
+    /// A frame whose records lie elsewhere; `records[index]` holds those of piece `index`.
+    Pieces { framed: FramedResponse, records: Vec<Vec<Chunk>> },
+}
+
+/// Why the connection is closed instead of answered.
+#[derive(Debug)]
+pub enum Close {
+    /// The frame is no request.
+    Decode(DecodeError),
+    /// The API is not served, or not in this version.
+    NotServed { key: ApiKey, version: i16 },
+    /// A request without a response failed, and this is how the client learns of it.
+    AcksZero { code: ErrorCode },
+    /// Our own response does not fit its version: a fault of the broker.
+    Encode(EncodeError),
+}
+
+impl fmt::Display for Close {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode(error) => write!(f, "the request does not parse: {error}"),
+            Self::NotServed { key, version } => {
+                write!(f, "version {version} of {} is not served", key.name())
+            }
+            Self::AcksZero { code } => {
+                write!(f, "a Produce with acks=0 failed with {code}, which has no other answer")
+            }
+            Self::Encode(error) => write!(f, "the response cannot be written: {error}"),
+        }
+    }
+}
+
+impl From<DecodeError> for Close {
+    fn from(error: DecodeError) -> Close {
+        Close::Decode(error)
+    }
+}
+
+impl From<EncodeError> for Close {
+    fn from(error: EncodeError) -> Close {
+        Close::Encode(error)
+    }
+}
+
+impl Call {
+    /// Reads the header of `frame` and checks that the API and version are served.
+    ///
+    /// # Errors
+    /// [`Close`]. An ApiVersions of a version from tomorrow is no error: it has its own answer.
+    pub fn parse(core: Rc<CoreContext>, caller: Rc<Caller>, frame: Bytes) -> Result<Call, Close> {
+        let mut reader = Reader::new(&frame);
+        let header = RequestHeader::decode(&mut reader)?;
+        let (key, version) = (header.api_key, header.api_version);
+        let correlation_id = header.correlation_id;
+        let body_at = reader.offset();
+        let served = apis::find(key).is_some_and(|api| api.serves(version));
+        if !served && key != ApiKey::ApiVersions {
+            return Err(Close::NotServed { key, version });
+        }
+        let order_fixed = Rc::new(Cell::new(false));
+        Ok(Call { core, caller, key, version, correlation_id, frame, body_at, order_fixed })
+    }
+
+    /// Whether later requests may be begun before this one is answered.
+    pub fn is_two_stage(&self) -> bool {
+        self.key == ApiKey::Produce
+    }
+
+    /// The flag that [`Call::fix_order`] sets.
+    pub fn order_fixed(&self) -> Rc<Cell<bool>> {
+        self.order_fixed.clone()
+    }
+
+    fn fix_order(&self) {
+        self.order_fixed.set(true);
+    }
+
+    /// The body, borrowing from the frame.
+    fn request<'a, R: Request<'a>>(&'a self) -> Result<R, Close> {
+        let mut reader = Reader::new(&self.frame[self.body_at..]);
+        Ok(R::decode(&mut reader, self.version)?)
+    }
+
+    fn respond<'a, R: Response<'a>>(&self, response: &R) -> Result<Answer, Close> {
+        self.respond_at(response, self.version)
+    }
+
+    fn respond_at<'a, R: Response<'a>>(&self, response: &R, version: i16) -> Result<Answer, Close> {
+        Ok(Answer::Frame(frame::encode_response(response, version, self.correlation_id)?))
+    }
+
+    fn image(&self) -> Arc<MetadataImage> {
+        self.core.metadata.get()
+    }
+
+    /// The address of `broker` for clients of the listener this call came in by.
+    fn endpoint<'b>(&self, broker: &'b Broker) -> &'b AdvertisedEndpoint {
+        let by_name = broker.endpoints.iter().find(|e| *e.listener == *self.caller.listener);
+        let Some(endpoint) = by_name.or_else(|| broker.endpoints.first()) else {
+            panic!("broker {} has no endpoint", broker.id.get());
+        };
+        endpoint
+    }
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// [`Close`]: the connection has to be closed, all earlier answers sent.
+pub async fn answer(call: &Call) -> Result<Answer, Close> {
+    match call.key {
+        ApiKey::Produce => produce::handle(call).await,
+        ApiKey::Fetch => fetch::handle(call).await,
+        ApiKey::ListOffsets => list_offsets::handle(call).await,
+        ApiKey::Metadata => metadata::handle(call).await,
+        ApiKey::ApiVersions => api_versions::handle(call),
+        ApiKey::CreateTopics => create_topics::handle(call).await,
+        ApiKey::DeleteTopics => delete_topics::handle(call).await,
+        ApiKey::InitProducerId => init_producer_id::handle(call).await,
+        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::handle(call).await,
+        ApiKey::DescribeConfigs => describe_configs::handle(call),
+        ApiKey::AlterConfigs => alter_configs::handle(call).await,
+        ApiKey::DescribeLogDirs => describe_log_dirs::handle(call).await,
+        ApiKey::CreatePartitions => create_partitions::handle(call).await,
+        ApiKey::IncrementalAlterConfigs => incremental_alter_configs::handle(call).await,
+        ApiKey::ListPartitionReassignments => list_partition_reassignments::handle(call),
+        ApiKey::DescribeCluster => describe_cluster::handle(call),
+        ApiKey::DescribeProducers => describe_producers::handle(call).await,
+        ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(call).await,
+        key => Err(Close::NotServed { key, version: call.version }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The dispatch above and the table agree: what the table serves, `answer` has an arm for.
+    #[test]
+    fn every_served_api_is_dispatched() {
+        let source = include_str!("api.rs");
+        for api in apis::TABLE {
+            let arm = format!("ApiKey::{} => ", api.key.name());
+            assert!(source.contains(&arm), "{} has a row and no handler", api.key.name());
+        }
+        let arms = source.matches("::handle(call)").count() - 1;
+        assert_eq!(arms, apis::TABLE.len(), "a handler has no row");
+    }
+}

@@ -1,0 +1,86 @@
+//! What settings belong to, as DescribeConfigs, AlterConfigs and IncrementalAlterConfigs name it.
+
+use super::error_codes;
+use crate::cluster::change::{ConfigChange, ConfigTarget, Refused};
+use crate::cluster::controller_task::ControllerHandle;
+use crate::cluster::plan::doubles;
+use crate::wire::ErrorCode;
+
+pub const TOPIC: i8 = 2;
+pub const BROKER: i8 = 4;
+
+/// A named resource.
+pub enum Resource<'a> {
+    Topic(&'a str),
+    /// `None` is every broker (the empty name).
+    Broker(Option<i32>),
+}
+
+impl<'a> Resource<'a> {
+    /// # Errors
+    /// Another kind of resource, or a broker that is no number.
+    pub fn parse(kind: i8, name: &'a str) -> Result<Resource<'a>, Refused> {
+        match kind {
+            TOPIC => Ok(Resource::Topic(name)),
+            BROKER if name.is_empty() => Ok(Resource::Broker(None)),
+            BROKER => match name.parse() {
+                Ok(id) => Ok(Resource::Broker(Some(id))),
+                Err(_) => Err(Refused::Request {
+                    what: format!("Broker id must be an integer, but it is: {name}"),
+                }),
+            },
+            kind => Err(Refused::Request {
+                what: format!(
+                    "resource type {kind} has no settings here; topics ({TOPIC}) and brokers \
+                     ({BROKER}) have"
+                ),
+            }),
+        }
+    }
+}
+
+impl From<Resource<'_>> for ConfigTarget {
+    fn from(resource: Resource<'_>) -> ConfigTarget {
+        match resource {
+            Resource::Topic(name) => ConfigTarget::Topic(name.to_owned()),
+            Resource::Broker(id) => ConfigTarget::Broker(id),
+        }
+    }
+}
+
+/// Carries out what both kinds of change come down to; a code and a text for each resource, in
+/// order. `asked` is kind and name of each, `changes` what each should become.
+pub async fn alter(
+    controller: &ControllerHandle,
+    asked: &[(i8, &str)],
+    changes: Vec<Result<ConfigChange, Refused>>,
+    validate_only: bool,
+) -> Vec<(ErrorCode, Option<String>)> {
+    let twice = doubles(asked.iter());
+    let targets: Vec<Result<(ConfigTarget, ConfigChange), Refused>> = asked
+        .iter()
+        .zip(changes)
+        .map(|(one, change)| {
+            if twice.contains(one) {
+                let what = "Each resource must appear at most once.".to_owned();
+                return Err(Refused::Request { what });
+            }
+            Ok((Resource::parse(one.0, one.1)?.into(), change?))
+        })
+        .collect();
+    let sent: Vec<(ConfigTarget, ConfigChange)> = targets.iter().flatten().cloned().collect();
+    let count = sent.len();
+    let answers = match controller.alter_configs(sent, validate_only).await {
+        Ok(answers) => answers,
+        Err(refused) => vec![Err(refused); count],
+    };
+    let mut answers = answers.into_iter();
+    let outcome = |target: Result<_, Refused>| {
+        let answer = target.and_then(|_| answers.next().unwrap_or(Err(Refused::Stopping)));
+        match answer {
+            Ok(()) => (ErrorCode::None, None),
+            Err(refused) => (error_codes::of_refused(&refused), Some(refused.to_string())),
+        }
+    };
+    targets.into_iter().map(outcome).collect()
+}

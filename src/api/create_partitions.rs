@@ -1,0 +1,35 @@
+//! CreatePartitions (key 37): more partitions for topics. KIP-195.
+
+use super::{Answer, Call, Close, error_codes};
+use crate::cluster::change::{MorePartitions, Refused};
+use crate::wire::messages::create_partitions::{
+    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+};
+
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: CreatePartitionsRequest<'_> = call.request()?;
+    let more: Vec<MorePartitions> = request.topics.iter().map(more).collect();
+    let count = more.len();
+    let answers = match call.core.controller.create_partitions(more, request.validate_only).await {
+        Ok(answers) => answers,
+        Err(refused) => vec![Err(refused); count],
+    };
+    let texts: Vec<Option<String>> =
+        answers.iter().map(|answer| answer.as_ref().err().map(Refused::to_string)).collect();
+    let results = request.topics.iter().zip(answers).zip(&texts).map(|((topic, answer), text)| {
+        let code = answer.err().map_or(0, |refused| error_codes::of_refused(&refused).number());
+        CreatePartitionsTopicResult {
+            name: topic.name,
+            error_code: code,
+            error_message: text.as_deref(),
+        }
+    });
+    call.respond(&CreatePartitionsResponse { results: results.collect(), ..Default::default() })
+}
+
+fn more(topic: &CreatePartitionsTopic<'_>) -> MorePartitions {
+    let assignments = topic.assignments.as_ref();
+    let assignments = assignments.map(|all| all.iter().map(|one| one.broker_ids.clone()).collect());
+    MorePartitions { name: topic.name.to_owned(), count: topic.count, assignments }
+}

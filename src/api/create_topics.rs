@@ -1,0 +1,115 @@
+//! CreateTopics (key 19). KIP-4, KIP-464, KIP-525.
+
+use super::topics::uuid;
+use super::{Answer, Call, Close, error_codes};
+use crate::cluster::change::{CreatedTopic, NewTopic, Refused};
+use crate::cluster::image::{BrokerSource, MetadataImage};
+use crate::config::TOPIC_SETTINGS;
+use crate::wire::ErrorCode;
+use crate::wire::messages::create_topics::{
+    CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
+    CreateTopicsResponse,
+};
+
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: CreateTopicsRequest<'_> = call.request()?;
+    let topics: Vec<NewTopic> = request.topics.iter().map(|topic| new_topic(topic, call)).collect();
+    let count = topics.len();
+    let answers = match call.core.controller.create_topics(topics, request.validate_only).await {
+        Ok(answers) => answers,
+        Err(refused) => vec![Err(refused); count],
+    };
+    let image = call.image();
+    let described = Described::of(&image, call.version, &answers);
+    let results = request
+        .topics
+        .iter()
+        .zip(&described)
+        .map(|(topic, described)| described.result(topic.name, call.version));
+    call.respond(&CreateTopicsResponse { topics: results.collect(), ..Default::default() })
+}
+
+fn new_topic(topic: &CreatableTopic<'_>, call: &Call) -> NewTopic {
+    let assignments =
+        topic.assignments.iter().map(|one| (one.partition_index, one.broker_ids.clone()));
+    let configs =
+        topic.configs.iter().map(|one| (one.name.to_owned(), one.value.map(str::to_owned)));
+    // "The default" can be asked for from version 4 on (KIP-464); Apache Kafka takes it in all.
+    let _ = call;
+    NewTopic {
+        name: topic.name.to_owned(),
+        partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        assignments: assignments.collect(),
+        configs: configs.collect(),
+    }
+}
+
+/// What one topic is answered with, owning the texts that the response borrows.
+enum Described {
+    Created { topic: CreatedTopic, configs: Vec<(&'static str, String, i8)> },
+    Refused { code: ErrorCode, message: String },
+}
+
+impl Described {
+    fn of(
+        image: &MetadataImage,
+        version: i16,
+        answers: &[Result<CreatedTopic, Refused>],
+    ) -> Vec<Described> {
+        let one = |answer: &Result<CreatedTopic, Refused>| match answer {
+            Ok(topic) => {
+                let configs = if version >= 5 { configs_of(image, topic) } else { Vec::new() };
+                Described::Created { topic: topic.clone(), configs }
+            }
+            Err(refused) => Described::Refused {
+                code: error_codes::of_refused(refused),
+                message: refused.to_string(),
+            },
+        };
+        answers.iter().map(one).collect()
+    }
+
+    fn result<'d>(&'d self, name: &'d str, version: i16) -> CreatableTopicResult<'d> {
+        match self {
+            Described::Created { topic, configs } => {
+                let configs = configs.iter().map(|(name, value, source)| CreatableTopicConfigs {
+                    name,
+                    value: Some(value),
+                    config_source: *source,
+                    ..Default::default()
+                });
+                CreatableTopicResult {
+                    name,
+                    topic_id: uuid(topic.id),
+                    error_message: None,
+                    num_partitions: i32::try_from(topic.partitions).unwrap_or(i32::MAX),
+                    replication_factor: 1,
+                    configs: Some(configs.collect()),
+                    ..Default::default()
+                }
+            }
+            Described::Refused { code, message } => CreatableTopicResult {
+                name,
+                error_code: code.number(),
+                error_message: Some(message),
+                configs: if version >= 5 { None } else { Some(Vec::new()) },
+                ..Default::default()
+            },
+        }
+    }
+}
+
+/// Every setting of the new topic with where its value comes from.
+fn configs_of(image: &MetadataImage, topic: &CreatedTopic) -> Vec<(&'static str, String, i8)> {
+    let one = |setting: &crate::config::Setting| {
+        if let Some(own) = topic.configs.get(setting.name) {
+            return (setting.name, own.clone(), 1);
+        }
+        let (value, source) = image.broker_value(setting.broker_name.unwrap_or(setting.name));
+        (setting.name, value.unwrap_or_default(), super::describe_configs::source_code(source))
+    };
+    TOPIC_SETTINGS.iter().map(one).collect()
+}
+
+const _: fn(BrokerSource) -> i8 = super::describe_configs::source_code;

@@ -1,0 +1,152 @@
+//! DescribeConfigs (key 32): settings with their sources. KIP-133, KIP-226, KIP-569.
+
+use super::config_resources::{BROKER, Resource, TOPIC};
+use super::{Answer, Call, Close, error_codes};
+use crate::cluster::change::Refused;
+use crate::cluster::image::{BrokerSource, MetadataImage, Topic};
+use crate::cluster::store::BrokerScope;
+use crate::cluster::topic_name::check_topic_name;
+use crate::config::{BROKER_SETTINGS, Change, Setting, TOPIC_SETTINGS};
+use crate::wire::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+    DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+
+const TOPIC_SOURCE: i8 = 1;
+
+/// The number by which clients know where a value comes from.
+pub const fn source_code(source: BrokerSource) -> i8 {
+    match source {
+        BrokerSource::DynamicNode => 2,
+        BrokerSource::DynamicAll => 3,
+        BrokerSource::Static => 4,
+        BrokerSource::Default => 5,
+    }
+}
+
+pub fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: DescribeConfigsRequest<'_> = call.request()?;
+    let image = call.image();
+    let described: Vec<Result<Vec<Entry>, Refused>> =
+        request.resources.iter().map(|resource| entries(&image, resource)).collect();
+    let messages: Vec<String> = described
+        .iter()
+        .map(|described| described.as_ref().err().map(Refused::to_string).unwrap_or_default())
+        .collect();
+    let results = request.resources.iter().zip(&described).zip(&messages).map(
+        |((resource, described), message)| DescribeConfigsResult {
+            error_code: described
+                .as_ref()
+                .err()
+                .map_or(0, |refused| error_codes::of_refused(refused).number()),
+            error_message: Some(message),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+            configs: described
+                .iter()
+                .flatten()
+                .filter(|entry| is_wanted(resource, entry.setting.name))
+                .map(|entry| entry.result(&request))
+                .collect(),
+        },
+    );
+    call.respond(&DescribeConfigsResponse { results: results.collect(), ..Default::default() })
+}
+
+/// Null and empty lists of keys both mean all of them; unknown keys are left out.
+fn is_wanted(resource: &DescribeConfigsResource<'_>, name: &str) -> bool {
+    match resource.configuration_keys.as_deref() {
+        None | Some([]) => true,
+        Some(keys) => keys.contains(&name),
+    }
+}
+
+/// One setting with its value in force, and every value it would have without the stronger ones.
+struct Entry {
+    setting: &'static Setting,
+    read_only: bool,
+    /// Name, value and source, the strongest first. Never empty.
+    layers: Vec<(&'static str, Option<String>, i8)>,
+}
+
+impl Entry {
+    fn result<'e>(
+        &'e self,
+        request: &DescribeConfigsRequest<'_>,
+    ) -> DescribeConfigsResourceResult<'e> {
+        let (_, value, source) = &self.layers[0];
+        let synonyms = self.layers.iter().map(|(name, value, source)| DescribeConfigsSynonym {
+            name,
+            value: value.as_deref(),
+            source: *source,
+        });
+        DescribeConfigsResourceResult {
+            name: self.setting.name,
+            value: value.as_deref(),
+            read_only: self.read_only,
+            config_source: *source,
+            is_sensitive: false,
+            synonyms: if request.include_synonyms { synonyms.collect() } else { Vec::new() },
+            config_type: self.setting.kind().code(),
+            documentation: request.include_documentation.then_some(self.setting.doc),
+        }
+    }
+}
+
+fn entries(
+    image: &MetadataImage,
+    resource: &DescribeConfigsResource<'_>,
+) -> Result<Vec<Entry>, Refused> {
+    match Resource::parse(resource.resource_type, resource.resource_name)? {
+        Resource::Topic(name) => {
+            check_topic_name(name).map_err(Refused::BadName)?;
+            let topic = image.topic_by_name(name).ok_or(Refused::UnknownTopic)?;
+            Ok(TOPIC_SETTINGS.iter().map(|setting| topic_entry(image, topic, setting)).collect())
+        }
+        Resource::Broker(None) => Ok(all_brokers_entries(image)),
+        Resource::Broker(Some(got)) => {
+            let expected = image.start.config.node_id;
+            if got != expected {
+                return Err(Refused::UnknownBroker { expected, got });
+            }
+            Ok(BROKER_SETTINGS.iter().map(|setting| broker_entry(image, setting)).collect())
+        }
+    }
+}
+
+fn topic_entry(image: &MetadataImage, topic: &Topic, setting: &'static Setting) -> Entry {
+    let mut layers = Vec::new();
+    // A left-over that is no longer valid is not in force, so it is not shown.
+    if let Some(own) = topic.own.get(setting.name).and_then(|own| setting.check(own).ok()) {
+        layers.push((setting.name, Some(own), TOPIC_SOURCE));
+    }
+    layers.extend(broker_layers(image, setting.broker_name.unwrap_or(setting.name)));
+    Entry { setting, read_only: false, layers }
+}
+
+fn broker_entry(image: &MetadataImage, setting: &'static Setting) -> Entry {
+    let read_only = setting.change == Change::AtStart;
+    Entry { setting, read_only, layers: broker_layers(image, setting.name) }
+}
+
+/// What is set for all brokers together, and nothing else.
+fn all_brokers_entries(image: &MetadataImage) -> Vec<Entry> {
+    let stored = image.broker_dynamic().get(&BrokerScope::All);
+    let entry = |setting: &'static Setting| {
+        let value = stored?.get(setting.name)?;
+        let value = setting.check(value).ok()?;
+        let layers = vec![(setting.name, Some(value), source_code(BrokerSource::DynamicAll))];
+        Some(Entry { setting, read_only: setting.change == Change::AtStart, layers })
+    };
+    BROKER_SETTINGS.iter().filter_map(entry).collect()
+}
+
+fn broker_layers(
+    image: &MetadataImage,
+    name: &'static str,
+) -> Vec<(&'static str, Option<String>, i8)> {
+    let layers = image.broker_layers(name).into_iter();
+    layers.map(|(value, source)| (name, value, source_code(source))).collect()
+}
+
+const _: () = assert!(TOPIC == 2 && BROKER == 4);

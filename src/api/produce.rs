@@ -1,0 +1,269 @@
+//! Produce (key 0): appends batches. KIP-98, KIP-110, KIP-467, KIP-516, KIP-951.
+//!
+//! Stage one ends when the batches stand in order before their owners; the connection then reads
+//! on. Stage two waits until they are durable.
+
+use super::topics::{by_id, by_name};
+use super::{Answer, Call, Close, error_codes};
+use crate::cluster::image::{MetadataImage, Topic};
+use crate::wire::ErrorCode;
+use crate::wire::messages::produce::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
+    ProduceResponse, TopicProduceData, TopicProduceResponse,
+};
+use millstream_io::batch::{BatchError, CheckedBatch, Codec, Origin};
+use millstream_io::clock::Clock;
+use millstream_io::units::TimestampMs;
+use millstream_shards::message::{Append, AppendError, Appended};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How far the partitions of a request have come, in their order.
+enum Planned {
+    /// On its way to its owner.
+    Sent,
+    Refused(ErrorCode, Option<String>),
+    /// The same partition comes again further down, and the last one counts.
+    Superseded,
+}
+
+/// What a partition is answered with.
+enum Outcome {
+    Appended(Appended),
+    Refused { code: ErrorCode, message: Option<String> },
+}
+
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: ProduceRequest<'_> = call.request()?;
+    let image = call.image();
+    let now = call.core.clock.wall();
+    let mut appends = Vec::with_capacity(partition_count(&request));
+    let plan = plan(call, &request, &image, now, &mut appends).await;
+    let ticket = call.core.router.append(appends).await;
+    call.fix_order();
+    let answers = ticket.await;
+    let outcomes = outcomes(plan, answers, call.version);
+    if request.acks == 0 {
+        return acks_zero(&outcomes);
+    }
+    respond(call, &request, &image, &outcomes)
+}
+
+fn partition_count(request: &ProduceRequest<'_>) -> usize {
+    request.topic_data.iter().map(|topic| topic.partition_data.len()).sum()
+}
+
+/// Checks every partition's batch; what may be appended goes to `appends`.
+async fn plan(
+    call: &Call,
+    request: &ProduceRequest<'_>,
+    image: &MetadataImage,
+    now: TimestampMs,
+    appends: &mut Vec<Append>,
+) -> Vec<Planned> {
+    let superseded = superseded(request);
+    let refused = refused_whole(request);
+    let mut plan = Vec::with_capacity(partition_count(request));
+    for (topic_at, topic_data) in request.topic_data.iter().enumerate() {
+        let topic = match call.version {
+            13.. => by_id(image, topic_data.topic_id),
+            _ => by_name(image, topic_data.name),
+        };
+        for (at, data) in topic_data.partition_data.iter().enumerate() {
+            plan.push(match refused {
+                _ if superseded.contains(&(topic_at, at)) => Planned::Superseded,
+                Some(code) => Planned::Refused(code, None),
+                None => match checked(call, topic, data, now).await {
+                    Ok(append) => {
+                        appends.push(append);
+                        Planned::Sent
+                    }
+                    Err((code, message)) => Planned::Refused(code, message),
+                },
+            });
+        }
+    }
+    plan
+}
+
+/// What is wrong with the request as a whole, so that every partition is refused.
+fn refused_whole(request: &ProduceRequest<'_>) -> Option<ErrorCode> {
+    if !matches!(request.acks, -1..=1) {
+        return Some(ErrorCode::InvalidRequiredAcks);
+    }
+    let is_transactional = request.transactional_id.is_some()
+        || request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(transactional);
+    is_transactional.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+}
+
+/// Whether a batch says that it belongs to a transaction; looks at its attributes only.
+fn transactional(data: &PartitionProduceData<'_>) -> bool {
+    let header = data.records.and_then(millstream_io::batch::RecordBatchHeader::view);
+    header.is_some_and(|h| h.magic() == 2 && h.attributes().is_transactional())
+}
+
+/// One batch for one known partition, sound as far as the topic wants it looked at.
+async fn checked(
+    call: &Call,
+    topic: Result<&Arc<Topic>, ErrorCode>,
+    data: &PartitionProduceData<'_>,
+    now: TimestampMs,
+) -> Result<Append, (ErrorCode, Option<String>)> {
+    let topic = topic.map_err(|code| (code, None))?;
+    let at = topic.partition(data.index).ok_or((ErrorCode::UnknownTopicOrPartition, None))?;
+    let records = match data.records {
+        Some(records) => call.frame.slice_ref(records),
+        None => return Err(refused(&BatchError::Empty)),
+    };
+    let batch = CheckedBatch::parse(records, Origin::Client).map_err(|error| refused(&error))?;
+    if batch.codec() == Codec::Zstd && call.version < 7 {
+        let message = "zstd needs Produce version 7 or later (KIP-110)".to_owned();
+        return Err((ErrorCode::UnsupportedCompressionType, Some(message)));
+    }
+    Ok(Append { at, current: None, batch, now })
+}
+
+fn refused(error: &BatchError) -> (ErrorCode, Option<String>) {
+    (error_codes::of_batch(error), Some(error.to_string()))
+}
+
+/// Places of partitions that the request names again further down.
+fn superseded(request: &ProduceRequest<'_>) -> HashSet<(usize, usize)> {
+    let mut superseded = HashSet::new();
+    if partition_count(request) < 2 {
+        return superseded;
+    }
+    let mut seen = HashSet::with_capacity(partition_count(request));
+    for (topic_at, topic) in request.topic_data.iter().enumerate().rev() {
+        for (at, data) in topic.partition_data.iter().enumerate().rev() {
+            if !seen.insert((topic.name, topic.topic_id, data.index)) {
+                superseded.insert((topic_at, at));
+            }
+        }
+    }
+    superseded
+}
+
+/// Brings answers and refusals into the order of the request; `None` for what is not answered.
+fn outcomes(
+    plan: Vec<Planned>,
+    answers: Vec<Result<Appended, AppendError>>,
+    version: i16,
+) -> Vec<Option<Outcome>> {
+    let mut answers = answers.into_iter();
+    let outcomes = plan
+        .into_iter()
+        .map(|planned| match planned {
+            Planned::Superseded => None,
+            Planned::Refused(code, message) => Some(Outcome::Refused { code, message }),
+            Planned::Sent => Some(match answers.next() {
+                Some(Ok(appended)) => Outcome::Appended(appended),
+                Some(Err(error)) => Outcome::Refused {
+                    code: error_codes::of_append(&error, version),
+                    message: Some(error.to_string()),
+                },
+                None => panic!("the router answered fewer batches than it was given"),
+            }),
+        })
+        .collect();
+    assert!(answers.next().is_none(), "the router answered more batches than it was given");
+    outcomes
+}
+
+/// Without a response there is one way to tell of an error: closing the connection.
+fn acks_zero(outcomes: &[Option<Outcome>]) -> Result<Answer, Close> {
+    let failed = outcomes.iter().flatten().find_map(|outcome| match outcome {
+        Outcome::Refused { code, .. } => Some(*code),
+        Outcome::Appended(_) => None,
+    });
+    match failed {
+        Some(code) => Err(Close::AcksZero { code }),
+        None => Ok(Answer::Nothing),
+    }
+}
+
+fn respond(
+    call: &Call,
+    request: &ProduceRequest<'_>,
+    image: &MetadataImage,
+    outcomes: &[Option<Outcome>],
+) -> Result<Answer, Close> {
+    let mut outcomes = outcomes.iter();
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    let mut names_leader = false;
+    for topic in &request.topic_data {
+        let outcomes = outcomes.by_ref().take(topic.partition_data.len());
+        let answered = topic.partition_data.iter().zip(outcomes);
+        let partitions: Vec<_> = answered
+            .filter_map(|(data, outcome)| {
+                let response = partition_response(data.index, outcome.as_ref()?);
+                Some(with_leader(call, image, topic, response, &mut names_leader))
+            })
+            .collect();
+        if !partitions.is_empty() || topic.partition_data.is_empty() {
+            responses.push(TopicProduceResponse {
+                name: topic.name,
+                topic_id: topic.topic_id,
+                partition_responses: partitions,
+            });
+        }
+    }
+    let node_endpoints = if names_leader { endpoints(call, image) } else { Vec::new() };
+    call.respond(&ProduceResponse { responses, node_endpoints, ..Default::default() })
+}
+
+fn partition_response(index: i32, outcome: &Outcome) -> PartitionProduceResponse<'_> {
+    match outcome {
+        Outcome::Appended(appended) => PartitionProduceResponse {
+            index,
+            base_offset: appended.base_offset.get(),
+            log_append_time_ms: appended.log_append_time.map_or(-1, TimestampMs::get),
+            log_start_offset: appended.log_start.get(),
+            ..Default::default()
+        },
+        Outcome::Refused { code, message } => PartitionProduceResponse {
+            index,
+            error_code: code.number(),
+            base_offset: -1,
+            error_message: message.as_deref(),
+            ..Default::default()
+        },
+    }
+}
+
+/// From version 10 on, a client whose view of the leader is old is told the leader (KIP-951).
+fn with_leader<'r>(
+    call: &Call,
+    image: &MetadataImage,
+    topic: &TopicProduceData<'_>,
+    mut response: PartitionProduceResponse<'r>,
+    names_leader: &mut bool,
+) -> PartitionProduceResponse<'r> {
+    let stale = [ErrorCode::NotLeaderOrFollower.number(), ErrorCode::FencedLeaderEpoch.number()];
+    if call.version < 10 || !stale.contains(&response.error_code) {
+        return response;
+    }
+    let found = match call.version {
+        13.. => by_id(image, topic.topic_id),
+        _ => by_name(image, topic.name),
+    };
+    if let Ok(topic) = found {
+        let (leader_id, leader_epoch) = (image.node_id().get(), topic.leader_epoch.get());
+        response.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch };
+        *names_leader = true;
+    }
+    response
+}
+
+fn endpoints<'i>(call: &Call, image: &'i MetadataImage) -> Vec<NodeEndpoint<'i>> {
+    let endpoint = |broker: &'i crate::cluster::image::Broker| {
+        let endpoint = call.endpoint(broker);
+        NodeEndpoint {
+            node_id: broker.id.get(),
+            host: &endpoint.host,
+            port: i32::from(endpoint.port),
+            rack: broker.rack.as_deref(),
+        }
+    };
+    image.start.brokers.iter().map(endpoint).collect()
+}

@@ -1,0 +1,43 @@
+//! How requests name topics, and what handlers share in answering about them.
+
+use crate::cluster::image::{MetadataImage, Topic};
+use crate::wire::{ErrorCode, Uuid};
+use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
+use std::sync::Arc;
+
+/// The wire's form of a topic id.
+pub fn uuid(id: TopicId) -> Uuid {
+    Uuid(*id.as_bytes())
+}
+
+pub fn topic_id(uuid: Uuid) -> TopicId {
+    TopicId::from_bytes(uuid.0)
+}
+
+/// A topic by name.
+pub fn by_name<'i>(image: &'i MetadataImage, name: &str) -> Result<&'i Arc<Topic>, ErrorCode> {
+    image.topic_by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+/// A topic by id.
+pub fn by_id(image: &MetadataImage, id: Uuid) -> Result<&Arc<Topic>, ErrorCode> {
+    image.topic_by_id(topic_id(id)).ok_or(ErrorCode::UnknownTopicId)
+}
+
+/// A partition of a topic that was found, or was not.
+pub fn partition(
+    topic: Result<&Arc<Topic>, ErrorCode>,
+    index: i32,
+) -> Result<TopicPartition, ErrorCode> {
+    topic?.partition(index).ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+/// The leader epoch a client believes in; negative means that it does not say (KIP-320).
+pub fn current_epoch(epoch: i32) -> Option<LeaderEpoch> {
+    LeaderEpoch::new(epoch)
+}
+
+/// Whether the name is one of the broker's own topics.
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, "__consumer_offsets" | "__transaction_state")
+}

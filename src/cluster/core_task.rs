@@ -1,0 +1,142 @@
+//! What a core does for the controller: takes images, opens, configures and closes partitions.
+
+use super::controller::{Cores, NewPartition};
+use super::image::MetadataImage;
+use super::limits::CORE_ORDER_SLOW;
+use super::view::MetadataView;
+use crate::config::TopicConfig;
+use millstream_io::runtime::{ForeignPost, Mailbox, Promise, Reply, log, oneshot};
+use millstream_io::units::{ShardId, TopicId};
+use millstream_shards::message::{OpenError, OpenPartition, PartitionConfig};
+use millstream_shards::router::Router;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One order of the controller to one core; the promise is kept when it is done.
+pub enum CoreOrder {
+    Publish(Arc<MetadataImage>, Promise<()>),
+    Open(Vec<OpenPartition>, Promise<Result<(), OpenError>>),
+    Configure(TopicId, PartitionConfig, Promise<()>),
+    DropTopic(TopicId, Promise<()>),
+}
+
+/// Carries out orders until it is cancelled. One task a core.
+pub async fn run(mut mailbox: Mailbox<CoreOrder>, router: Router, view: MetadataView) {
+    loop {
+        for order in mailbox.receive().await {
+            carry_out(order, &router, &view).await;
+        }
+    }
+}
+
+/// An abandoned promise means that the controller is gone, so nobody misses the answer.
+async fn carry_out(order: CoreOrder, router: &Router, view: &MetadataView) {
+    match order {
+        CoreOrder::Publish(image, done) => {
+            view.replace(image);
+            let _ = done.send(());
+        }
+        CoreOrder::Open(partitions, done) => {
+            let _ = done.send(router.open(partitions).await);
+        }
+        CoreOrder::Configure(topic, config, done) => {
+            router.configure(topic, config).await;
+            let _ = done.send(());
+        }
+        CoreOrder::DropTopic(topic, done) => {
+            router.drop_topic(topic).await;
+            let _ = done.send(());
+        }
+    }
+}
+
+/// The core that carries out what concerns partitions.
+const FIRST: ShardId = ShardId::new(0);
+
+/// The cores, as the controller's thread reaches them. Partitions are opened and closed through
+/// the router of core 0, which passes on what belongs to others.
+pub struct CoreLinks {
+    post: ForeignPost<CoreOrder>,
+}
+
+impl CoreLinks {
+    pub fn new(post: ForeignPost<CoreOrder>) -> CoreLinks {
+        CoreLinks { post }
+    }
+
+    fn ask<T>(&self, core: ShardId, order: impl FnOnce(Promise<T>) -> CoreOrder) -> Option<T> {
+        let begun = Instant::now();
+        let answer = self.order(core, order)?.wait().ok();
+        if begun.elapsed() > CORE_ORDER_SLOW {
+            log::warn("cluster", "a core took long to carry out a change of the metadata")
+                .field("core", core)
+                .field("seconds", begun.elapsed().as_secs())
+                .emit();
+        }
+        answer
+    }
+
+    fn order<T>(
+        &self,
+        core: ShardId,
+        order: impl FnOnce(Promise<T>) -> CoreOrder,
+    ) -> Option<Reply<T>> {
+        let (promise, reply) = oneshot();
+        self.post.send(core, order(promise)).ok()?;
+        Some(reply)
+    }
+}
+
+/// A core that is gone answers nothing: the broker is stopping, and so does the controller.
+impl Cores for CoreLinks {
+    fn open(&mut self, partitions: Vec<NewPartition>) -> Result<(), String> {
+        let partitions = partitions.into_iter().map(open_partition).collect();
+        match self.ask(FIRST, |done| CoreOrder::Open(partitions, done)) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("the broker is stopping".to_owned()),
+        }
+    }
+
+    fn configure(&mut self, topic: TopicId, config: TopicConfig) {
+        let config = partition_config(&config);
+        self.ask(FIRST, |done| CoreOrder::Configure(topic, config, done));
+    }
+
+    fn drop_topic(&mut self, topic: TopicId) {
+        self.ask(FIRST, |done| CoreOrder::DropTopic(topic, done));
+    }
+
+    fn publish(&mut self, image: Arc<MetadataImage>) {
+        let cores = u16::try_from(self.post.cores()).unwrap_or(u16::MAX);
+        let publish =
+            |core| self.order(ShardId::new(core), |done| CoreOrder::Publish(image.clone(), done));
+        let replies: Vec<_> = (0..cores).filter_map(publish).collect();
+        for reply in replies {
+            let _ = reply.wait();
+        }
+    }
+}
+
+/// What the shards need to open a partition.
+pub fn open_partition(partition: NewPartition) -> OpenPartition {
+    OpenPartition {
+        at: partition.at,
+        topic_name: partition.topic_name,
+        epoch: partition.epoch,
+        config: partition_config(&partition.config),
+    }
+}
+
+/// The settings of a topic that its partitions act on.
+pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
+    PartitionConfig {
+        segment_bytes: u64::from(config.segment_bytes),
+        segment_ms: config.segment_ms.unsigned_abs(),
+        message_bytes_max: u64::from(config.max_message_bytes),
+        timestamp_type: config.timestamp_type,
+        timestamp_before_max_ms: config.timestamp_before_max_ms.unsigned_abs(),
+        timestamp_after_max_ms: config.timestamp_after_max_ms.unsigned_abs(),
+        ..PartitionConfig::default()
+    }
+}

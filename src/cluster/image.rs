@@ -1,0 +1,348 @@
+//! What every core knows about the cluster: replaced whole, never changed in place.
+
+use super::store::{BrokerScope, Stored, TopicRecord};
+use super::topic_name::collision_form;
+use crate::config::{BrokerConfig, Config, TopicConfig, broker_setting};
+use millstream_io::units::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// One topic as clients see it.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    pub id: TopicId,
+    pub name: Arc<str>,
+    pub partitions: u32,
+    pub created_at_start: u64,
+    /// The epoch under which this node leads each of its partitions.
+    pub leader_epoch: LeaderEpoch,
+    /// The settings given to this topic, as given.
+    pub own: BTreeMap<String, String>,
+    /// The settings in force.
+    pub config: TopicConfig,
+}
+
+impl Topic {
+    /// The partition with this number, if the topic has it.
+    pub fn partition(&self, index: i32) -> Option<TopicPartition> {
+        let partition = PartitionIndex::new(index)?;
+        (index.unsigned_abs() < self.partitions)
+            .then_some(TopicPartition { topic: self.id, partition })
+    }
+
+    /// All partitions, in order.
+    pub fn all_partitions(&self) -> impl Iterator<Item = TopicPartition> + use<> {
+        let topic = self.id;
+        let count = i32::try_from(self.partitions).unwrap_or(i32::MAX);
+        (0..count).map(move |index| TopicPartition { topic, partition: PartitionIndex::at(index) })
+    }
+
+    /// What the store keeps of it.
+    pub fn record(&self) -> TopicRecord {
+        TopicRecord {
+            name: self.name.to_string(),
+            partitions: self.partitions,
+            created_at_start: self.created_at_start,
+            configs: self.own.clone(),
+        }
+    }
+}
+
+/// An address of a broker that clients of one listener are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedEndpoint {
+    pub listener: String,
+    pub host: String,
+    pub port: u16,
+}
+
+/// A broker as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    pub id: NodeId,
+    pub rack: Option<String>,
+    pub endpoints: Vec<AdvertisedEndpoint>,
+}
+
+/// Where the value of a broker setting comes from; the strongest that is set wins (KIP-226).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokerSource {
+    DynamicNode,
+    DynamicAll,
+    Static,
+    Default,
+}
+
+/// What this broker was started with: part of every image.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub cluster_id: String,
+    pub config: Config,
+    pub brokers: Vec<Broker>,
+    pub starts: u64,
+}
+
+/// The whole of the metadata at one moment. Shared by reference count; a core holds the newest one
+/// and drops the one before.
+#[derive(Clone, Debug)]
+pub struct MetadataImage {
+    pub start: Arc<Start>,
+    /// Rises with every change.
+    pub version: u64,
+    /// The broker's settings in force.
+    pub broker: Arc<BrokerConfig>,
+    broker_dynamic: Arc<BTreeMap<BrokerScope, BTreeMap<String, String>>>,
+    by_id: HashMap<TopicId, Arc<Topic>>,
+    by_name: BTreeMap<Arc<str>, Arc<Topic>>,
+    /// Collision form of each name.
+    forms: HashMap<String, Arc<str>>,
+    partitions: u64,
+}
+
+impl MetadataImage {
+    /// The image of what the store holds at start.
+    pub fn new(start: Arc<Start>, stored: &Stored) -> MetadataImage {
+        let broker_dynamic = Arc::new(stored.broker_configs.clone());
+        let node = start.config.node_id;
+        let value = |name: &'static str| {
+            let (value, _) = strongest(&start.config, &broker_dynamic, node, name);
+            value
+        };
+        let mut image = MetadataImage {
+            broker: Arc::new(BrokerConfig::resolve(value)),
+            start: start.clone(),
+            version: 0,
+            broker_dynamic: broker_dynamic.clone(),
+            by_id: HashMap::new(),
+            by_name: BTreeMap::new(),
+            forms: HashMap::new(),
+            partitions: 0,
+        };
+        for (id, record) in &stored.topics {
+            image.put(*id, record);
+        }
+        image
+    }
+
+    pub fn node_id(&self) -> NodeId {
+        match NodeId::new(self.start.config.node_id) {
+            Some(id) => id,
+            None => panic!("node.id {} passed its check", self.start.config.node_id),
+        }
+    }
+
+    pub fn topic_by_name(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.by_name.get(name)
+    }
+
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<Topic>> {
+        self.by_id.get(&id)
+    }
+
+    /// The topic whose name collides with `name`, itself included.
+    pub fn colliding_name(&self, name: &str) -> Option<&Arc<str>> {
+        self.forms.get(&collision_form(name))
+    }
+
+    /// All topics by name.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.by_name.values()
+    }
+
+    /// Topics by name, from `from` on.
+    pub fn topics_from<'a>(&'a self, from: &'a str) -> impl Iterator<Item = &'a Arc<Topic>> {
+        let from = (Bound::Included(from), Bound::Unbounded);
+        self.by_name.range::<str, _>(from).map(|(_, topic)| topic)
+    }
+
+    pub fn topic_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Partitions of all topics.
+    pub fn partition_count(&self) -> u64 {
+        self.partitions
+    }
+
+    /// Puts a topic in, or in the place of the one with its id.
+    pub fn put(&mut self, id: TopicId, record: &TopicRecord) {
+        self.remove(id);
+        let topic = Arc::new(self.topic(id, record));
+        self.forms.insert(collision_form(&topic.name), topic.name.clone());
+        let before = self.by_name.insert(topic.name.clone(), topic.clone());
+        assert!(before.is_none(), "two topics are called {}", topic.name);
+        self.partitions += u64::from(topic.partitions);
+        self.by_id.insert(id, topic);
+    }
+
+    pub fn remove(&mut self, id: TopicId) -> Option<Arc<Topic>> {
+        let topic = self.by_id.remove(&id)?;
+        self.by_name.remove(&topic.name);
+        self.forms.remove(&collision_form(&topic.name));
+        self.partitions -= u64::from(topic.partitions);
+        Some(topic)
+    }
+
+    /// Replaces what clients have set on brokers; gives the topics whose settings in force changed.
+    pub fn set_broker_dynamic(
+        &mut self,
+        dynamic: BTreeMap<BrokerScope, BTreeMap<String, String>>,
+    ) -> Vec<Arc<Topic>> {
+        self.broker_dynamic = Arc::new(dynamic);
+        let resolved = BrokerConfig::resolve(|name| self.broker_value(name).0);
+        self.broker = Arc::new(resolved);
+        let mut changed = Vec::new();
+        for topic in self.by_id.values().cloned().collect::<Vec<_>>() {
+            let config = self.resolve(&topic.own);
+            if config != topic.config {
+                let topic = Arc::new(Topic { config, ..(*topic).clone() });
+                self.by_id.insert(topic.id, topic.clone());
+                self.by_name.insert(topic.name.clone(), topic.clone());
+                changed.push(topic);
+            }
+        }
+        changed
+    }
+
+    pub fn broker_dynamic(&self) -> &BTreeMap<BrokerScope, BTreeMap<String, String>> {
+        &self.broker_dynamic
+    }
+
+    /// The value in force of a broker setting, and where it comes from.
+    pub fn broker_value(&self, name: &str) -> (Option<String>, BrokerSource) {
+        let config = &self.start.config;
+        strongest(config, &self.broker_dynamic, config.node_id, name)
+    }
+
+    /// Every value that is set for a broker setting, the strongest first, the default last.
+    pub fn broker_layers(&self, name: &str) -> Vec<(Option<String>, BrokerSource)> {
+        let config = &self.start.config;
+        let mut layers = dynamic_layers(&self.broker_dynamic, config.node_id, name);
+        if let Some(set) = config.set.get(name) {
+            layers.push((Some(set.clone()), BrokerSource::Static));
+        }
+        let default = broker_setting(name).and_then(|setting| setting.default);
+        layers.push((default.map(str::to_owned), BrokerSource::Default));
+        layers
+    }
+
+    /// The settings in force for a topic with these of its own.
+    pub fn resolve(&self, own: &BTreeMap<String, String>) -> TopicConfig {
+        TopicConfig::resolve(own, |name| self.broker_value(name).0.unwrap_or_default())
+    }
+
+    fn topic(&self, id: TopicId, record: &TopicRecord) -> Topic {
+        let (starts, created) = (self.start.starts, record.created_at_start);
+        assert!(created <= starts, "topic {} was made at start {created} of {starts}", record.name);
+        let Ok(epoch) = i32::try_from(starts - created) else {
+            panic!("{starts} starts leave no leader epoch for topic {}", record.name);
+        };
+        Topic {
+            id,
+            name: record.name.as_str().into(),
+            partitions: record.partitions,
+            created_at_start: created,
+            leader_epoch: LeaderEpoch::at(epoch),
+            own: record.configs.clone(),
+            config: self.resolve(&record.configs),
+        }
+    }
+}
+
+fn strongest(
+    config: &Config,
+    dynamic: &BTreeMap<BrokerScope, BTreeMap<String, String>>,
+    node: i32,
+    name: &str,
+) -> (Option<String>, BrokerSource) {
+    if let Some(strongest) = dynamic_layers(dynamic, node, name).into_iter().next() {
+        return strongest;
+    }
+    let is_static = config.set.contains_key(name);
+    let source = if is_static { BrokerSource::Static } else { BrokerSource::Default };
+    (config.static_value(name), source)
+}
+
+/// What clients have set for a broker setting, the strongest first. A stored value that is no
+/// longer valid counts as not set.
+fn dynamic_layers(
+    dynamic: &BTreeMap<BrokerScope, BTreeMap<String, String>>,
+    node: i32,
+    name: &str,
+) -> Vec<(Option<String>, BrokerSource)> {
+    let Some(setting) = broker_setting(name) else { return Vec::new() };
+    let scopes = [
+        (BrokerScope::Node(node), BrokerSource::DynamicNode),
+        (BrokerScope::All, BrokerSource::DynamicAll),
+    ];
+    let set = scopes.into_iter().filter_map(|(scope, source)| {
+        let stored = dynamic.get(&scope)?.get(name)?;
+        Some((Some(setting.check(stored).ok()?), source))
+    });
+    set.collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn image(stored: &Stored) -> MetadataImage {
+        let config = Config::load(&[]).unwrap();
+        let endpoint = AdvertisedEndpoint {
+            listener: "PLAINTEXT".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: 9092,
+        };
+        let broker = Broker { id: NodeId::new(1).unwrap(), rack: None, endpoints: vec![endpoint] };
+        let start = Start {
+            cluster_id: "c".to_owned(),
+            config,
+            brokers: vec![broker],
+            starts: stored.starts,
+        };
+        MetadataImage::new(Arc::new(start), stored)
+    }
+
+    fn record(name: &str, created_at_start: u64) -> TopicRecord {
+        let configs = BTreeMap::new();
+        TopicRecord { name: name.to_owned(), partitions: 2, created_at_start, configs }
+    }
+
+    #[test]
+    fn leader_epoch_is_starts_since_the_topic_was_made() {
+        let mut stored = Stored { starts: 9, ..Stored::default() };
+        stored.topics.insert(TopicId::from_bytes([1; 16]), record("old", 4));
+        stored.topics.insert(TopicId::from_bytes([2; 16]), record("new", 9));
+        let image = image(&stored);
+        assert_eq!(image.topic_by_name("old").unwrap().leader_epoch, LeaderEpoch::at(5));
+        assert_eq!(image.topic_by_name("new").unwrap().leader_epoch, LeaderEpoch::ZERO);
+        assert_eq!(image.partition_count(), 4);
+        assert!(image.topic_by_name("old").unwrap().partition(2).is_none());
+        assert!(image.topic_by_name("old").unwrap().partition(-1).is_none());
+    }
+
+    #[test]
+    fn dynamic_broker_value_changes_topics_that_do_not_set_their_own() {
+        let mut stored = Stored { starts: 1, ..Stored::default() };
+        let (a, b) = (TopicId::from_bytes([1; 16]), TopicId::from_bytes([2; 16]));
+        stored.topics.insert(a, record("a", 1));
+        let mut own = record("b", 1);
+        own.configs.insert("segment.ms".to_owned(), "77".to_owned());
+        stored.topics.insert(b, own);
+        let mut image = image(&stored);
+        let set = |scope, value: &str| (scope, [("log.roll.ms".into(), value.into())].into());
+        let changed = image.set_broker_dynamic([set(BrokerScope::All, "50")].into());
+        assert_eq!(changed.iter().map(|topic| topic.id).collect::<Vec<_>>(), [a]);
+        assert_eq!(image.topic_by_id(a).unwrap().config.segment_ms, 50);
+        assert_eq!(image.topic_by_name("b").unwrap().config.segment_ms, 77);
+        assert_eq!(image.broker_value("log.roll.ms").1, BrokerSource::DynamicAll);
+        image.set_broker_dynamic([set(BrokerScope::Node(1), "60")].into());
+        assert_eq!(
+            image.broker_value("log.roll.ms"),
+            (Some("60".into()), BrokerSource::DynamicNode)
+        );
+        image.set_broker_dynamic([set(BrokerScope::All, "left over")].into());
+        assert_eq!(image.broker_value("log.roll.ms").1, BrokerSource::Default);
+    }
+}

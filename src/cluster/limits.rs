@@ -1,0 +1,30 @@
+//! Bounds of the control plane, each with what happens when it is reached.
+
+use std::time::Duration;
+
+/// Partitions of one topic; more are refused with INVALID_PARTITIONS.
+pub const PARTITIONS_PER_TOPIC_MAX: u32 = 10_000;
+
+/// Partitions that one CreateTopics or CreatePartitions may ask for in all, as in Kafka; more are
+/// refused with POLICY_VIOLATION.
+pub const PARTITIONS_PER_REQUEST_MAX: u32 = 10_000;
+
+/// Changes that may wait for the controller; more are refused with a retriable error.
+pub const CHANGES_WAITING_MAX: usize = 256;
+
+/// Producer ids taken from the store at a time (as in Kafka); a restart gives up what is left.
+pub const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
+
+/// Blocks of producer ids a core keeps ahead of use.
+pub const PRODUCER_ID_BLOCKS_KEPT_MAX: usize = 2;
+
+/// Directories that may wait to be removed. Full: the rest is removed at the next start.
+pub const REMOVALS_WAITING_MAX: usize = 4096;
+
+/// How long an order to a core may be under way before a line in the log says so.
+pub const CORE_ORDER_SLOW: Duration = Duration::from_secs(5);
+
+const _: () = {
+    assert!(PARTITIONS_PER_TOPIC_MAX <= i32::MAX as u32);
+    assert!(PRODUCER_IDS_PER_BLOCK > 0);
+};
