@@ -110,7 +110,7 @@ def available(names):
         if names and client.name not in names:
             continue
         try:
-            client.command("consume")
+            client.command("produce")
             found.append(client)
         except (tools.Missing, subprocess.CalledProcessError) as error:
             print(f"SKIP client {client.name}: {error}", flush=True)
@@ -135,7 +135,8 @@ def main():
     parser.add_argument("--writers", type=lambda text: text.split(","), default=[])
     parser.add_argument("--readers", type=lambda text: text.split(","), default=[])
     args = parser.parse_args()
-    writers, readers = available(args.writers), available(args.readers)
+    writers = available(args.writers)
+    readers = [client for client in available(args.readers) if "consume" in client.verbs]
     stamp, turn, failed = f"{os.getpid()}-{int(time.time())}", 0, 0
     with rawkafka.Connection(args.bootstrap) as admin:
         for writer in writers:

@@ -56,5 +56,9 @@ ALL = [
     Client("java", f"kafka-clients {tools.KAFKA}", _java),
     Client("franz-go", "franz-go 1.22.3", _go("franz")),
     Client("sarama", "sarama 1.61.1", _go("sarama")),
+    Client("kafkajs", "kafkajs 2.2.4", _node("kafkajs.mjs", 18), lacks="null_header", codecs=("none", "gzip", "snappy"),
+           verbs="produce load"),
+    Client("platformatic", "@platformatic/kafka 1.35.0", _node("platformatic.mjs", 20), codecs=("none", "gzip", "snappy", "lz4"),
+           verbs="produce load"),
 ]
 BY_NAME = {client.name: client for client in ALL}
