@@ -14,6 +14,9 @@ pub mod limits;
 /// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
 pub mod batch;
 
+/// The commit journal of one core: one durable write for all its partitions.
+pub mod journal;
+
 /// The data directory: its owner, its format, and where everything stands in it.
 pub mod data_dir;
 
