@@ -109,9 +109,15 @@ def until(what, condition, timeout=20.0, pause=0.05):
         time.sleep(pause)
 
 
+def topic_dir(data_dir, topic, partition=None):
+    """Where a topic (or one of its partitions) keeps its files."""
+    folder = os.path.join(str(data_dir), "topics", topic)
+    return folder if partition is None else os.path.join(folder, str(partition))
+
+
 def data_files(data_dir, topic=None, suffix=None):
     """Paths below a data directory (or one topic's), sorted; `suffix` like ".log"."""
-    root = os.path.join(str(data_dir), topic) if topic else str(data_dir)
+    root = topic_dir(data_dir, topic) if topic else str(data_dir)
     found = []
     for folder, _, names in os.walk(root):
         found += [os.path.join(folder, name) for name in names if suffix is None or name.endswith(suffix)]

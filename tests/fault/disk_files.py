@@ -1,6 +1,6 @@
 """What lies in a data directory, found by name and by marker, changed by position.
 
-Only the layout that the broker documents is used: `<topic>/<partition>/
+Only the layout that the broker documents is used: `topics/<topic>/<partition>/
 <epoch>-<base>.log` holds v2 batches and nothing else; `journal/<shard>/*.wal`
 holds frames that begin at multiples of 4096 bytes.
 """
@@ -9,7 +9,7 @@ import os
 import re
 import struct
 
-from bench import data_files
+from bench import data_files, topic_dir
 from ledger import MARK_BYTES, payload
 
 BLOCK_BYTES = 4096
@@ -17,7 +17,7 @@ BLOCK_BYTES = 4096
 
 def logs(data_dir, topic, partition):
     """The segment files of a partition, oldest first."""
-    return data_files(os.path.join(str(data_dir), topic, str(partition)), suffix=".log")
+    return data_files(topic_dir(data_dir, topic, partition), suffix=".log")
 
 
 def base_offset(log):

@@ -14,7 +14,7 @@ import pytest
 
 import disk_files
 import hotpath
-from bench import Broker, Ledger, copy_data, data_files, read_batches, read_topic, topic_made
+from bench import Broker, Ledger, copy_data, data_files, read_batches, read_topic, topic_dir, topic_made
 from ledger import payload
 from rawkafka import offsets
 
@@ -102,7 +102,7 @@ DAMAGE = {"deleted": _delete, "emptied": _empty, "cut to an odd length": _odd, "
 
 def _plan(data):
     """[(partition, path, damage name)]: every kind of file, in its first and last segment, with every damage."""
-    first = [f for f in data_files(os.path.join(data, TOPIC, "0")) if not f.endswith(".log")]
+    first = [f for f in data_files(topic_dir(data, TOPIC, 0)) if not f.endswith(".log")]
     kinds = []
     for path in first:
         name = os.path.basename(path)
@@ -116,7 +116,7 @@ def _plan(data):
         for damage in DAMAGE:
             if damage in ("an entry past the end", "swapped between segments") and not indexed:
                 continue
-            plan.append((partition, os.path.join(data, TOPIC, str(partition), name), damage))
+            plan.append((partition, os.path.join(topic_dir(data, TOPIC, partition), name), damage))
             partition += 1
     assert partition < PARTITIONS, f"{partition} kinds of damage need more than {PARTITIONS} partitions"
     return plan
@@ -162,7 +162,7 @@ def test_every_damage_to_a_derived_file_leaves_every_answer_as_before(stopped, m
 def test_a_restore_without_any_index_file_starts_and_is_whole_after_the_next_stop(stopped, make_broker, work_dir):
     data, ledger = stopped
     copy = copy_data(data, os.path.join(work_dir, "data"))
-    for path in data_files(os.path.join(copy, TOPIC)):
+    for path in data_files(copy, TOPIC):
         if path.endswith(("index",)):
             os.unlink(path)
     broker = make_broker(copy)
@@ -183,7 +183,7 @@ def test_indexes_ahead_of_the_log_after_a_kill_do_not_refuse_the_partition(make_
             _one_round(connection, ledger, number)
     broker.kill9()
     for partition in range(PARTITIONS):
-        for path in data_files(os.path.join(broker.data_dir, TOPIC, str(partition)), suffix="index"):
+        for path in data_files(topic_dir(broker.data_dir, TOPIC, partition), suffix="index"):
             _past_the_end(path)
     broker.start()
     ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
