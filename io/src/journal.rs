@@ -28,8 +28,8 @@
 //!  24    8    base offset of the segment
 //!  32    8    position of the first byte in the segment's log
 //!  40    8    end offset of the log behind this round
-//!  48    4    bytes; 0 when they all went straight to the segment
-//!  52    4    zero
+//!  48    4    bytes
+//!  52    4    flags: bit 0 = more bytes of this round go straight to the segment
 //!  56    ..   bytes of the log
 //! ```
 //!

@@ -58,3 +58,5 @@ pub mod runtime;
 
 /// Sockets of the cores: listeners, connections, file ranges sent without copying.
 pub mod net;
+
+mod read_ahead;

@@ -16,6 +16,7 @@ pub const RUN_HEADER_BYTES: usize = 56;
 
 const CRC_AT: usize = 40;
 const RUN_ALIGN: usize = 8;
+const DIRECT: u32 = 1;
 
 /// A random number that every frame of one start of the broker carries, and no producer knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,9 +58,12 @@ pub struct Run {
     pub segment: SegmentId,
     /// Position of the first byte in the log of the segment.
     pub at: FilePosition,
-    /// End offset of the partition's log behind this round. Also when the run has no bytes, which
-    /// says that the round's bytes are in the segment, synced.
+    /// End offset of the partition's log behind this round.
     pub end: Offset,
+    /// More bytes of this round, in front of `at`, go straight to the segment at the same time. The
+    /// run may then have no bytes of its own. Such bytes are known to be durable only when a later
+    /// round exists.
+    pub direct: bool,
 }
 
 /// Bytes a run of `len` log bytes takes in a frame.
@@ -267,7 +271,8 @@ fn encode_run(run: &Run, bytes: u32, out: &mut [u8]) {
     out[32..40].copy_from_slice(&run.at.get().to_be_bytes());
     out[40..48].copy_from_slice(&run.end.get().to_be_bytes());
     out[48..52].copy_from_slice(&bytes.to_be_bytes());
-    out[52..56].fill(0);
+    let flags = if run.direct { DIRECT } else { 0 };
+    out[52..56].copy_from_slice(&flags.to_be_bytes());
 }
 
 /// One run off the front: what it says, its bytes, and what is behind it.
@@ -286,6 +291,7 @@ fn decode_run(runs: &[u8]) -> Option<(Run, &[u8], &[u8])> {
         },
         at: FilePosition::ZERO.checked_add(at)?,
         end: Offset::new(i64::from_be_bytes(field(header, 40)))?,
+        direct: u32::from_be_bytes(field(header, 52)) & DIRECT != 0,
     };
     let payload = rest.get(..bytes)?;
     let behind = rest.get(bytes.next_multiple_of(RUN_ALIGN)..)?;

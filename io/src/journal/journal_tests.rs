@@ -34,6 +34,7 @@ fn run(n: i32, at: u64, end: i64) -> Run {
         segment: SegmentId { epoch: LeaderEpoch::at(1), base: Offset::ZERO },
         at: FilePosition::new(at),
         end: Offset::at(end),
+        direct: false,
     }
 }
 
@@ -83,8 +84,9 @@ fn frame_has_these_bytes() {
 
 #[test]
 fn frame_round_trips_and_any_flipped_bit_is_seen() {
+    let direct = Run { direct: true, ..run(1, 8192, 100) };
     let runs: [(Run, &[u8]); 3] =
-        [(run(0, 0, 1), b"x"), (run(1, 8192, 100), b""), (run(2, 77, 5), &[9; 5000])];
+        [(run(0, 0, 1), b"x"), (direct, b""), (run(2, 77, 5), &[9; 5000])];
     let bytes = encode(id(1, 2), &runs);
     let frame = Frame::parse(&bytes).unwrap();
     assert_eq!((frame.id, frame.run_count(), frame.padded()), (id(1, 2), 3, bytes.len()));

@@ -14,9 +14,10 @@ use crate::disk::{Disk, DiskError, DiskFile, OpenHow};
 use crate::journal::files;
 use crate::journal::frame::{Frame, FrameError, FrameHead, FrameId, JournalId};
 use crate::journal::state::JournalState;
-use crate::limits::{BLOCK_BYTES, JOURNAL_FRAME_BYTES_MAX, SCAN_CHUNK_BYTES};
+use crate::limits::BLOCK_BYTES;
+use crate::read_ahead::ReadAhead;
 use crate::units::{
-    FilePosition, JournalSeq, Offset, RoundNumber, ShardId, TopicPartition, bytes_u64, bytes_usize,
+    FilePosition, JournalSeq, Offset, RoundNumber, ShardId, TopicPartition, bytes_u64,
 };
 
 /// Rounds that are damaged although they were acknowledged.
@@ -103,7 +104,7 @@ pub fn scan<D: Disk>(
     for seq in seqs {
         let path = files::path(dir, seq);
         let file = disk.open(&path, OpenHow::READ)?;
-        let mut reader = Reader::new(&file, file.len()?);
+        let mut reader = ReadAhead::new(&file, FilePosition::new(file.len()?));
         scan_file(&mut reader, seq, &path, &mut chain, &mut report, &mut visit)?;
     }
     Ok(report)
@@ -122,7 +123,7 @@ struct Chain {
 }
 
 fn scan_file<F: DiskFile>(
-    reader: &mut Reader<'_, F>,
+    reader: &mut ReadAhead<'_, F>,
     seq: JournalSeq,
     path: &Path,
     chain: &mut Chain,
@@ -132,8 +133,8 @@ fn scan_file<F: DiskFile>(
     let mut at = FilePosition::ZERO;
     // Where the frames of this file stopped making sense, if they did.
     let mut broken_at: Option<FilePosition> = None;
-    while at.get() < reader.len {
-        let frame = match reader.frame(at, |id| chain.is_due(id, seq, at))? {
+    while at < reader.end() {
+        let frame = match frame_at(reader, at, |id| chain.is_due(id, seq, at))? {
             Ok(frame) => frame,
             Err(FrameError::Newer { found, known }) if at == FilePosition::ZERO => {
                 let (found, known) = (u32::from(found), u32::from(known));
@@ -177,53 +178,18 @@ impl Chain {
     }
 }
 
-/// Reads frames of one file through one buffer.
-struct Reader<'f, F: DiskFile> {
-    file: &'f F,
-    len: u64,
-    bytes: Vec<u8>,
+/// The frame at `at`, if one stands there whose id is due; only then its bytes are summed up.
+fn frame_at<'r, F: DiskFile>(
+    reader: &'r mut ReadAhead<'_, F>,
     at: FilePosition,
-}
-
-impl<'f, F: DiskFile> Reader<'f, F> {
-    fn new(file: &'f F, len: u64) -> Reader<'f, F> {
-        Reader { file, len, bytes: Vec::new(), at: FilePosition::ZERO }
-    }
-
-    /// The frame at `at`, if one stands there whose id is due; only then its bytes are summed up.
-    fn frame(
-        &mut self,
-        at: FilePosition,
-        is_due: impl Fn(FrameId) -> bool,
-    ) -> Result<Result<Frame<'_>, FrameError>, DiskError> {
-        self.fill(at, BLOCK_BYTES)?;
-        let start = bytes_usize(at.since(self.at));
-        let head = match FrameHead::read(&self.bytes[start..]) {
-            Ok(head) if is_due(head.id) => head,
-            Ok(_) => return Ok(Err(FrameError::Magic)),
-            Err(error) => return Ok(Err(error)),
-        };
-        self.fill(at, head.length)?;
-        let start = bytes_usize(at.since(self.at));
-        Ok(Frame::parse(&self.bytes[start..]))
-    }
-
-    /// Makes `[at, at + need)` stand in the buffer, as far as the file goes.
-    fn fill(&mut self, at: FilePosition, need: usize) -> Result<(), DiskError> {
-        let have = bytes_u64(self.bytes.len());
-        let within = at >= self.at && at.add_len(need) <= self.at.add(have);
-        let at_end = at >= self.at && self.at.add(have).get() >= self.len && have > 0;
-        if within || at_end {
-            return Ok(());
-        }
-        let want = bytes_u64(need.max(SCAN_CHUNK_BYTES));
-        let len = bytes_usize(self.len.saturating_sub(at.get()).min(want));
-        self.bytes.resize(len, 0);
-        let got = self.file.read_at(&mut self.bytes, at)?;
-        self.bytes.truncate(got);
-        self.at = at;
-        Ok(())
-    }
+    is_due: impl Fn(FrameId) -> bool,
+) -> Result<Result<Frame<'r>, FrameError>, DiskError> {
+    let head = match FrameHead::read(reader.get(at, BLOCK_BYTES)?) {
+        Ok(head) if is_due(head.id) => head,
+        Ok(_) => return Ok(Err(FrameError::Magic)),
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(Frame::parse(reader.get(at, head.length)?))
 }
 
 impl From<DiskError> for ScanError {
@@ -261,5 +227,3 @@ impl fmt::Display for JournalDamage {
         )
     }
 }
-
-const _: () = assert!(SCAN_CHUNK_BYTES < JOURNAL_FRAME_BYTES_MAX);
