@@ -270,6 +270,8 @@ def stored_batches(connection, topic, partition, version=11, partition_max_bytes
             if found["last_offset"] >= offset:
                 yield found
                 offset = found["last_offset"] + 1
+        if offset >= part["high_watermark"]:
+            return
         if offset == before:
             raise ValueError(f"no progress at {topic}-{partition} offset {offset} below {part['high_watermark']}")
 

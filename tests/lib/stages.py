@@ -54,5 +54,7 @@ STAGES = [
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
           [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
+    Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
+          with_venv("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
 ]
 BY_NAME = {stage.name: stage for stage in STAGES}
