@@ -4,6 +4,7 @@
 //! [`controller::Controller`], and read everywhere from a [`image::MetadataImage`] of which each
 //! core holds its own reference.
 
+pub mod boot;
 pub mod change;
 pub mod controller;
 pub mod controller_task;
@@ -14,5 +15,6 @@ pub mod limits;
 pub mod plan;
 pub mod producer_ids;
 pub mod store;
+pub mod topic_directories;
 pub mod topic_name;
 pub mod view;

@@ -1,6 +1,8 @@
 //! The broker.
 
 pub mod api;
+pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod session;
 pub mod wire;

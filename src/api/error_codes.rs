@@ -24,6 +24,7 @@ pub fn of_refused(refused: &Refused) -> ErrorCode {
         }
         Refused::UnknownBroker { .. } | Refused::Request { .. } => ErrorCode::InvalidRequest,
         Refused::TooMany { .. } => ErrorCode::PolicyViolation,
+        Refused::NameNotFree { .. } => ErrorCode::KafkaStorageError,
         Refused::Store(error) => of_store(error),
         Refused::Busy => ErrorCode::ThrottlingQuotaExceeded,
         Refused::Stopping => ErrorCode::NotController,

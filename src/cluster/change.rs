@@ -89,6 +89,10 @@ pub enum Refused {
         name: String,
         with: String,
     },
+    /// Files of a deleted topic of this name are still in place.
+    NameNotFree {
+        name: String,
+    },
     UnknownTopic,
     UnknownTopicId {
         id: TopicId,
@@ -147,6 +151,11 @@ impl fmt::Display for Refused {
             Self::NameCollides { name, with } => write!(
                 f,
                 "Topic '{name}' collides with existing topic: {with} ('.' and '_' count as equal)"
+            ),
+            Self::NameNotFree { name } => write!(
+                f,
+                "The files of a deleted topic '{name}' could not be moved out of the way yet; see \
+                 the broker's log, and try again"
             ),
             Self::UnknownTopic => f.write_str("This server does not host this topic-partition."),
             Self::UnknownTopicId { id } => {

@@ -13,7 +13,7 @@ use super::change::{
 use super::image::{MetadataImage, Topic};
 use super::limits::PRODUCER_IDS_PER_BLOCK;
 use super::plan;
-use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, TopicRecord};
+use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, Stored, TopicRecord};
 use crate::config::TopicConfig;
 use millstream_io::runtime::log;
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
@@ -59,18 +59,22 @@ pub struct Controller<S, C, D> {
     directories: D,
     image: MetadataImage,
     next_producer_id: i64,
+    /// Deleted topics whose directories could not be set aside yet.
+    tombstones: BTreeMap<TopicId, String>,
 }
 
 impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
-    /// `image` is what the cores have been started with, and equals what `store` holds.
+    /// `image` is what the cores have been started with; it and `stored` are what `store` holds.
     pub fn new(
         store: S,
         cores: C,
         directories: D,
         image: MetadataImage,
-        next_producer_id: i64,
+        stored: &Stored,
     ) -> Controller<S, C, D> {
-        Controller { store, cores, directories, image, next_producer_id }
+        let next_producer_id = stored.next_producer_id;
+        let tombstones = stored.tombstones.clone();
+        Controller { store, cores, directories, image, next_producer_id, tombstones }
     }
 
     /// Creates topics; an answer for each, in order. With `validate_only` nothing happens.
@@ -80,6 +84,9 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         validate_only: bool,
     ) -> Vec<Result<CreatedTopic, Refused>> {
         let doubles = plan::doubles(topics.iter().map(|topic| topic.name.as_str()));
+        if !validate_only {
+            self.free_names(topics);
+        }
         // Planned one after the other on a copy, so that two of one request cannot collide.
         let mut scratch = self.image.clone();
         let mut partitions = 0;
@@ -87,6 +94,9 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         for new in topics {
             let planned = match doubles.contains(new.name.as_str()) {
                 true => Err(Refused::Request { what: "Duplicate topic name.".to_owned() }),
+                false if self.tombstones.values().any(|name| *name == new.name) => {
+                    Err(Refused::NameNotFree { name: new.name.clone() })
+                }
                 false => plan::plan_topic(&scratch, new),
             };
             answers.push(planned.and_then(|record| {
@@ -174,14 +184,29 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         answers
     }
 
+    /// Tries again to set aside the directories of deleted topics whose names are wanted: a new
+    /// topic must never meet the files of an old one.
+    fn free_names(&mut self, topics: &[NewTopic]) {
+        let is_wanted = |name: &String| topics.iter().any(|topic| topic.name == *name);
+        let wanted = self.tombstones.iter().filter(|(_, name)| is_wanted(name));
+        let wanted: Vec<_> = wanted.map(|(id, name)| (*id, name.clone())).collect();
+        if !wanted.is_empty() {
+            self.clear_away(wanted.into_iter());
+        }
+    }
+
     /// Closes deleted topics, moves their directories aside and removes their tombstones. The
     /// deletion is decided already: what fails here is tried again at the next start.
     fn clear_away(&mut self, topics: impl Iterator<Item = (TopicId, String)>) {
         let mut cleared = Vec::new();
         for (id, name) in topics {
             self.cores.drop_topic(id);
+            self.tombstones.insert(id, name.clone());
             match self.directories.set_aside(&name, id) {
-                Ok(()) => cleared.push(MetadataChange::RemoveTombstone(id)),
+                Ok(()) => {
+                    self.tombstones.remove(&id);
+                    cleared.push(MetadataChange::RemoveTombstone(id));
+                }
                 Err(reason) => log::warn("cluster", "a deleted topic's files are still in place")
                     .field("topic", &name)
                     .field("id", id)

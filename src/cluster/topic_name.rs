@@ -5,10 +5,6 @@ use std::fmt;
 /// Most bytes of a name, as in Kafka: with `-<partition>` it has to fit a file name.
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
 
-/// Names the data directory keeps for itself, beside all that begin with two underscores and are
-/// not made by the broker.
-const RESERVED: &[&str] = &["journal", "meta.properties", "lost+found"];
-
 /// Why a name is refused (INVALID_TOPIC_EXCEPTION, 17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadTopicName {
@@ -16,7 +12,6 @@ pub enum BadTopicName {
     Dots,
     TooLong { bytes: usize },
     IllegalCharacter { name: String },
-    Reserved { name: &'static str },
 }
 
 impl fmt::Display for BadTopicName {
@@ -34,14 +29,11 @@ impl fmt::Display for BadTopicName {
                 "Topic name is invalid: '{name}' contains one or more characters other than ASCII \
                  alphanumerics, '.', '_' and '-'"
             ),
-            Self::Reserved { name } => {
-                write!(f, "the name {name} belongs to the broker's data directory; take another")
-            }
         }
     }
 }
 
-/// Checks a name as Kafka does, and that it is not one of the data directory's own.
+/// Checks a name as Kafka does.
 pub fn check_topic_name(name: &str) -> Result<(), BadTopicName> {
     if name.is_empty() {
         return Err(BadTopicName::Empty);
@@ -56,10 +48,7 @@ pub fn check_topic_name(name: &str) -> Result<(), BadTopicName> {
     if !name.bytes().all(legal) {
         return Err(BadTopicName::IllegalCharacter { name: name.to_owned() });
     }
-    match RESERVED.iter().chain(&["__cluster", "__deleted", "__orphaned"]).find(|r| **r == name) {
-        Some(name) => Err(BadTopicName::Reserved { name }),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The form in which two names may not be equal: metrics of Kafka tools write '.' as '_', so
@@ -80,8 +69,6 @@ mod tests {
         for bad in ["", ".", "..", "a/b", "a b", "ä", "a\0", "a:b", &"x".repeat(250)] {
             assert!(check_topic_name(bad).is_err(), "{bad}");
         }
-        let reserved = check_topic_name("journal");
-        assert_eq!(reserved, Err(BadTopicName::Reserved { name: "journal" }));
         assert_eq!(collision_form("a.b"), collision_form("a_b"));
     }
 }

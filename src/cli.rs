@@ -1,0 +1,5 @@
+//! The command line.
+
+pub mod arguments;
+
+pub use arguments::{Arguments, Command, UsageError};

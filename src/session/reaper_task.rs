@@ -1,0 +1,45 @@
+//! Ends idle and slow connections. One task a core instead of a timer a connection.
+
+use super::door::Door;
+use super::limits::REAPER_BEAT;
+use super::marks::Overdue;
+use millstream_io::runtime::sleep;
+use millstream_io::{log_limited, runtime::log};
+use std::rc::Rc;
+
+/// Beats until it is cancelled.
+pub async fn run(door: Rc<Door>) {
+    loop {
+        sleep(REAPER_BEAT).await;
+        door.beat.set(door.beat.get().saturating_add(1));
+        door.refusals.set(0);
+        if door.has_connections() {
+            reap(&door);
+        }
+    }
+}
+
+fn reap(door: &Door) {
+    let idle_ms = door.core.metadata.get().broker.connections_idle_ms_max;
+    let idle_s_max = idle_ms.div_ceil(1000);
+    for session in door.sessions() {
+        let is_idle = session.pipeline.is_idle();
+        match session.marks.overdue(door.beat.get(), idle_s_max, is_idle) {
+            Some(overdue @ Overdue::SlowRequest) => {
+                log_limited!(
+                    log::warn("session", "closed a connection")
+                        .field("peer", session.peer)
+                        .field("reason", overdue)
+                );
+                session.closer.shutdown_read();
+            }
+            Some(Overdue::Idle) => session.closer.shutdown_read(),
+            None => {}
+        }
+    }
+}
+
+/// Ends the reading side of every connection: what is under way is answered, nothing new begins.
+pub fn end_all(door: &Door) {
+    door.sessions().iter().for_each(|session| session.closer.shutdown_read());
+}
