@@ -21,7 +21,7 @@ SEED = 13
     ("through the journal", 30, {}, 80),
     ("rolling segments", 6, {"segment.bytes": "262144"}, 60),
     ("one partition", 1, {"segment.bytes": "1048576"}, 60),
-])
+], ids=["through the journal", "rolling segments", "one partition"])
 def test_ledger_holds_over_power_cuts_at_random_moments(shape, partitions, config, rate, make_disk, make_broker):
     ledger, chance, topic = Ledger(), random.Random(f"{SEED}-{shape}"), "cut"
     disk = make_disk(8192)

@@ -35,6 +35,11 @@ def with_venv(path, *args):
     return lambda: [tools.python(), client(path), *args]
 
 
+def with_fault_venv(path, *args):
+    """A script of the fault bench, which starts its own brokers."""
+    return lambda: [tools.fault_python(), os.path.join(tools.ROOT, "tests", "fault", path), *args]
+
+
 def with_java(path, *args):
     def command():
         tools.java()
@@ -56,5 +61,7 @@ STAGES = [
           [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_venv("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
+    Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
+          with_fault_venv("judge.py", "{binary}"), 1500),
 ]
 BY_NAME = {stage.name: stage for stage in STAGES}

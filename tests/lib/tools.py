@@ -83,8 +83,17 @@ def kcat():
 @functools.cache
 def python():
     """A virtual environment with the Python clients; returns its interpreter."""
-    wanted = os.path.join(CLIENTS, "python", "requirements.txt")
-    directory, fresh, mark = built("venv", wanted)
+    return _venv("venv", os.path.join(CLIENTS, "python", "requirements.txt"))
+
+
+@functools.cache
+def fault_python():
+    """A virtual environment for the fault bench; returns its interpreter."""
+    return _venv("fault-venv", os.path.join(ROOT, "tests", "fault", "requirements.txt"))
+
+
+def _venv(name, wanted):
+    directory, fresh, mark = built(name, wanted)
     interpreter = os.path.join(directory, "bin", "python")
     if not fresh or not os.path.exists(interpreter):
         made = subprocess.run(["python3", "-m", "venv", "--clear", directory], check=False)
