@@ -1,0 +1,13 @@
+//! Connections, requests and checks: what all loads share.
+
+mod admin;
+mod driver;
+mod frame;
+mod verify;
+
+pub use admin::{Admin, Topic};
+pub use driver::{Driver, Outputs, Response};
+pub use frame::{
+    FetchAnswer, Frame, ProduceAnswer, Versions, fetch, produce, read_fetch, read_produce,
+};
+pub use verify::{Expect, Verifier};

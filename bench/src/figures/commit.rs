@@ -1,0 +1,155 @@
+//! Does a commit cost more when many partitions are written? One batch to each of N partitions,
+//! all answers awaited, N = 1 and N = 256 in turn within one run, one core.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::{Report, Setup, Target, VALUE_BYTES, now_ms};
+use crate::batch::Batch;
+use crate::client::{Admin, Driver};
+use crate::host::{Device, micros};
+use crate::load::{Shot, check_ends};
+
+const PARTITIONS: i32 = 256;
+/// Requests that share a round in the pipelined case.
+const PIPELINED: i32 = 16;
+/// Rounds of each kind before the kinds change.
+const BLOCK: usize = 20;
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+struct Kind {
+    name: &'static str,
+    shots: Vec<Shot>,
+    times: Vec<f64>,
+    block_medians: Vec<f64>,
+    written: u64,
+    device_writes: u64,
+    flushes: u64,
+}
+
+pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
+    let broker = setup.broker()?;
+    let mut admin = Admin::connect(broker.address)?;
+    let one = setup.topic(&mut admin, "commit-1", 1)?;
+    let many = setup.topic(&mut admin, "commit-256", PARTITIONS)?;
+    let versions = admin.versions;
+    let batch = Batch::filled(1, VALUE_BYTES, 1, now_ms());
+    let all: Vec<i32> = (0..PARTITIONS).collect();
+    let kind = |name, shots| Kind {
+        name,
+        shots,
+        times: Vec::new(),
+        block_medians: Vec::new(),
+        written: 0,
+        device_writes: 0,
+        flushes: 0,
+    };
+    let per_request = usize::try_from(PARTITIONS / PIPELINED)?;
+    let pipelined: Result<Vec<Shot>> =
+        all.chunks(per_request).map(|part| Shot::new(versions, &many, part, &batch)).collect();
+    let mut kinds = [
+        kind("1 partition", vec![Shot::new(versions, &one, &[0], &batch)?]),
+        kind("256 partitions, 1 request", vec![Shot::new(versions, &many, &all, &batch)?]),
+        kind("256 partitions, 16 pipelined requests", pipelined?),
+    ];
+    let mut driver = Driver::connect(broker.address, 1)?;
+    for kind in &mut kinds {
+        for _ in 0..BLOCK {
+            round(&mut driver, kind, versions.produce)?;
+        }
+        kind.times.clear();
+    }
+    let device = Device::under(&setup.launch.data).ok();
+    let begun = Instant::now();
+    let length = setup.window * u32::try_from(setup.windows)? * 2;
+    let mut rounds = BLOCK as u64;
+    while begun.elapsed() < length {
+        for kind in &mut kinds {
+            let before = device.as_ref().and_then(|device| device.counters().ok());
+            let written = broker.written()?;
+            let from = kind.times.len();
+            for _ in 0..BLOCK {
+                round(&mut driver, kind, versions.produce)?;
+            }
+            kind.block_medians.push(median(&mut kind.times[from..].to_vec()));
+            kind.written += broker.written()? - written;
+            let after = device.as_ref().and_then(|device| device.counters().ok());
+            if let (Some(before), Some(after)) = (before, after) {
+                kind.device_writes += after.writes - before.writes;
+                kind.flushes += after.flushes - before.flushes;
+            }
+        }
+        rounds += BLOCK as u64;
+    }
+    check_ends(&admin.ends(&one)?, &[0], &[rounds])?;
+    let starts = vec![0; all.len()];
+    check_ends(&admin.ends(&many)?, &starts, &vec![rounds * 2; all.len()])?;
+    add_rows(report, &mut kinds);
+    if setup.attached.is_none() {
+        broker.stop()?;
+    }
+    Ok(())
+}
+
+fn add_rows(report: &mut Report, kinds: &mut [Kind; 3]) {
+    let bases = kinds[0].block_medians.clone();
+    let base = median(&mut kinds[0].times);
+    for (index, kind) in kinds.iter_mut().enumerate() {
+        let rounds = kind.times.len().max(1) as f64;
+        let p50 = median(&mut kind.times);
+        let note = format!(
+            "p50 {p50:.0} us over {rounds} rounds; a round: {:.0} bytes written, on the device \
+             {:.1} writes, {:.1} flushes",
+            kind.written as f64 / rounds,
+            kind.device_writes as f64 / rounds,
+            kind.flushes as f64 / rounds
+        );
+        if index == 0 {
+            report.row("commit p50, 1 partition", "us", Target::None, vec![p50], note);
+            continue;
+        }
+        let mut ratios: Vec<f64> =
+            kind.block_medians.iter().zip(&bases).map(|(many, one)| many / one).collect();
+        // The ratio of the whole run is the figure; the blocks show its spread.
+        ratios.sort_unstable_by(f64::total_cmp);
+        let (low, high) = (ratios[ratios.len() / 10], ratios[ratios.len() * 9 / 10]);
+        report.row(
+            format!("commit p50 against 1 partition: {}", kind.name),
+            "x",
+            Target::AtMost(1.5),
+            vec![p50 / base],
+            format!("{note}; blocks {low:.2} .. {high:.2}"),
+        );
+    }
+}
+
+fn round(driver: &mut Driver, kind: &mut Kind, version: i16) -> Result<()> {
+    let begun = Instant::now();
+    for (index, shot) in kind.shots.iter().enumerate() {
+        driver.outputs().send(0, &Rc::clone(shot.frame()), index as u64);
+    }
+    let mut last = begun;
+    let shots = &kind.shots;
+    let mut answers = Vec::with_capacity(shots.len());
+    while driver.outputs().open() > 0 {
+        driver.turn(Duration::from_millis(100), &mut |response, _| {
+            last = Instant::now();
+            answers.push((usize::try_from(response.tag)?, response.bytes.to_vec()));
+            Ok(())
+        })?;
+        ensure!(begun.elapsed() < ANSWER_LIMIT, "no answer after {ANSWER_LIMIT:?}");
+    }
+    kind.times.push(micros(last - begun));
+    // The clock has stopped: reading the answers is not the broker's time.
+    for (index, bytes) in &answers {
+        shots[*index].check(version, bytes)?;
+    }
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,29 @@
+//! Load generator and micro-benchmarks of the Millstream broker.
+//!
+//! `figures` measures a broker that it starts itself; each figure is a ratio within one run or CPU
+//! time per message, because absolute times do not carry over from machine to machine. `latency`
+//! drives a constant rate from intended send times. `null` is a server that does no work, which shows
+//! what the client itself can do. `bench/README.md` is the manual.
+//!
+//! The client is one thread with one epoll set ([`client::Driver`]): it sends prebuilt batches, and
+//! it checks what it reads back (offsets, counts, checksums) with code of its own ([`batch`]), not
+//! with the broker's.
+
+/// Builds version 2 record batches and reads them back with suspicion.
+pub mod batch;
+/// Connections, requests and checks: what all loads share.
+pub mod client;
+/// The table of figures and how each is measured.
+pub mod figures;
+/// Facts about this machine that a result needs beside it.
+pub mod host;
+/// Constant rate, latency from intended send times.
+pub mod latency;
+/// Closed loops of Produce and Fetch.
+pub mod load;
+/// A server that answers and does nothing.
+pub mod null;
+/// Words of the command line.
+pub mod options;
+/// Broker processes: start, watch, stop.
+pub mod process;
