@@ -176,6 +176,12 @@ impl DiskFile for RealFile {
     }
 }
 
+impl AsFd for RealFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl RealFile {
     /// The descriptor, for `sendfile` and residency questions; valid while this file lives.
     pub fn raw_fd(&self) -> RawFd {

@@ -59,4 +59,7 @@ pub mod runtime;
 /// Sockets of the cores: listeners, connections, file ranges sent without copying.
 pub mod net;
 
+/// The real disk of one core: direct writes through the ring, blocking work on the helper pool.
+pub mod disk_uring;
+
 mod read_ahead;

@@ -22,6 +22,7 @@ struct Inner {
     jobs: Queue<Job>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     count: usize,
+    cpus: Vec<usize>,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -32,16 +33,25 @@ impl Pool {
     ///
     /// Errors: the system refuses a thread.
     pub fn start(threads: usize, cores: &[usize], allowed: &[usize]) -> io::Result<Pool> {
-        let count = threads.clamp(1, POOL_THREADS_MAX);
-        let cpus = spare(cores, allowed);
+        Pool::begin("helper", threads.clamp(1, POOL_THREADS_MAX), spare(cores, allowed))
+    }
+
+    /// A pool of one thread of its own, on the same CPUs, for what must not wait behind others.
+    /// It ends with its last handle.
+    pub(crate) fn companion(&self, name: &str) -> io::Result<Pool> {
+        Pool::begin(name, 1, self.0.cpus.clone())
+    }
+
+    fn begin(name: &str, count: usize, cpus: Vec<usize>) -> io::Result<Pool> {
         let jobs: Queue<Job> = Queue::bounded(POOL_JOBS);
-        let inner = Inner { jobs: jobs.clone(), threads: Mutex::default(), count };
+        let threads = Mutex::default();
+        let inner = Inner { jobs: jobs.clone(), threads, count, cpus: cpus.clone() };
         let pool = Pool(Arc::new(inner));
         for number in 0..count {
             let jobs = jobs.clone();
             let cpus = cpus.clone();
             let thread =
-                std::thread::Builder::new().name(format!("helper-{number}")).spawn(move || {
+                std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
                     // Threads inherit the pin of whoever starts them. Refused: they work where
                     // they are.
                     let _ = os::set_affinity(&cpus);
@@ -109,6 +119,13 @@ impl Pool {
         for thread in threads {
             let _ = thread.join(); // Always well: the panics of jobs are caught.
         }
+    }
+}
+
+impl Drop for Inner {
+    /// Threads without anybody to work for end by themselves.
+    fn drop(&mut self) {
+        self.jobs.close();
     }
 }
 
