@@ -2,7 +2,8 @@
 //!
 //! `figures` measures a broker that it starts itself; each figure is a ratio within one run or CPU
 //! time per message, because absolute times do not carry over from machine to machine. `latency`
-//! drives a constant rate from intended send times. `null` is a server that does no work, which shows
+//! drives a constant rate from intended send times. `soak`
+//! keeps every path busy for minutes and checks each record. `null` is a server that does no work, which shows
 //! what the client itself can do. `bench/README.md` is the manual.
 //!
 //! The client is one thread with one epoll set ([`client::Driver`]): it sends prebuilt batches, and
@@ -27,3 +28,5 @@ pub mod null;
 pub mod options;
 /// Broker processes: start, watch, stop.
 pub mod process;
+/// Minutes of everything at once, each record checked.
+pub mod soak;

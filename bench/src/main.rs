@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use millstream_bench::options::Options;
-use millstream_bench::{figures, latency, null};
+use millstream_bench::{figures, latency, null, soak};
 
 const HELP: &str = "\
 millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,..] [--quick]
@@ -12,6 +12,9 @@ millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,
 millstream-bench latency [--rate N] [--connections N] [--partitions N] [--records N] [--size BYTES]
                          [--warm-up S] [--seconds S] [--spin] [--broker PATH] [--cores N]
                          [--data DIR] [--out JSON] [--attach HOST:PORT]
+millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
+                      [--stall-ms MS] [--broker PATH] [--cores N|all] [--data DIR]
+                      [--attach HOST:PORT --pid PID]
 millstream-bench null --listen HOST:PORT
 bench/README.md explains each.";
 
@@ -32,6 +35,7 @@ fn run() -> Result<bool> {
     match command.as_str() {
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
         "latency" => latency::run(Options::parse(words, latency::FLAGS)?),
+        "soak" => soak::run(Options::parse(words, &[])?),
         "null" => null::run(Options::parse(words, &[])?),
         "" | "help" | "--help" | "-h" => {
             println!("{HELP}");
