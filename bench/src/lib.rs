@@ -4,12 +4,14 @@
 //! time per message, because absolute times do not carry over from machine to machine. `latency`
 //! drives a constant rate from intended send times. `soak`
 //! keeps every path busy for minutes and checks each record. `null` is a server that does no work, which shows
-//! what the client itself can do. `bench/README.md` is the manual.
+//! what the client itself can do. `micro` asks small questions of single functions. `bench/README.md` is the manual.
 //!
 //! The client is one thread with one epoll set ([`client::Driver`]): it sends prebuilt batches, and
 //! it checks what it reads back (offsets, counts, checksums) with code of its own ([`batch`]), not
 //! with the broker's.
 
+/// A heap that counts.
+pub mod allocations;
 /// Builds version 2 record batches and reads them back with suspicion.
 pub mod batch;
 /// Connections, requests and checks: what all loads share.
@@ -22,6 +24,8 @@ pub mod host;
 pub mod latency;
 /// Closed loops of Produce and Fetch.
 pub mod load;
+/// Questions to single functions.
+pub mod micro;
 /// A server that answers and does nothing.
 pub mod null;
 /// Words of the command line.

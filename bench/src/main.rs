@@ -3,8 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use millstream_bench::allocations::Counting;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, latency, null, soak};
+use millstream_bench::{figures, latency, micro, null, soak};
+
+#[global_allocator]
+static HEAP: Counting = Counting;
 
 const HELP: &str = "\
 millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,..] [--quick]
@@ -15,6 +19,7 @@ millstream-bench latency [--rate N] [--connections N] [--partitions N] [--record
 millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
                       [--stall-ms MS] [--broker PATH] [--cores N|all] [--data DIR]
                       [--attach HOST:PORT --pid PID]
+millstream-bench micro [--only PART-OF-A-NAME]
 millstream-bench null --listen HOST:PORT
 bench/README.md explains each.";
 
@@ -36,6 +41,7 @@ fn run() -> Result<bool> {
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
         "latency" => latency::run(Options::parse(words, latency::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
+        "micro" => micro::run(Options::parse(words, &[])?),
         "null" => null::run(Options::parse(words, &[])?),
         "" | "help" | "--help" | "-h" => {
             println!("{HELP}");
