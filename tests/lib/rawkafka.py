@@ -236,6 +236,8 @@ def delete_topic(connection, name):
 
 def partition_count(connection, topic):
     topics = connection.call(3, 4, topics=[{"name": topic}], allow_auto_topic_creation=False)["topics"]
+    if topics[0]["error_code"]:
+        raise ValueError(f"no topic {topic}: error {topics[0]['error_code']}")
     return len(topics[0]["partitions"])
 
 

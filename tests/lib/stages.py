@@ -61,6 +61,9 @@ STAGES = [
           [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_venv("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
+    Stage("rskafka", "rskafka's own test suite", [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
+    Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
+          with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           with_fault_venv("judge.py", "{binary}"), 1500),
 ]

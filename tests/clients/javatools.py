@@ -1,0 +1,248 @@
+"""Apache Kafka's command line tools, as an operator types them: `javatools.py HOST:PORT`.
+
+Also runs java/Scenarios.java, the Admin, Producer and Consumer scenarios.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import tools  # noqa: E402
+
+SECONDS_MAX = 60
+TOOLS = "org.apache.kafka.tools."
+
+
+class Wrong(Exception):
+    """A check failed, for this reason."""
+
+
+class Desk:
+    """Runs the tools against one broker and one topic of its own."""
+
+    def __init__(self, bootstrap):
+        self.bootstrap, self.topic = bootstrap, f"tools-{os.getpid()}"
+
+    def run(self, name, *args, code=0, bootstrap=True, java=()):
+        """The output of a tool; another exit code than `code` is wrong."""
+        where = ["--bootstrap-server", self.bootstrap] if bootstrap else []
+        command = tools.java_command(*java, name if "." in name else TOOLS + name, *where, *args, heap="256m")
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise Wrong(f"not done within {SECONDS_MAX} s: {error.stdout} {error.stderr}"[-800:]) from error
+        if (done.returncode != 0) != (code != 0):
+            raise Wrong(f"exit code {done.returncode}: {(done.stdout + done.stderr).strip()[-800:]}")
+        return done.stdout + done.stderr
+
+    def topics(self, *args, **more):
+        return self.run("TopicCommand", *args, **more)
+
+    def configs(self, *args, **more):
+        return self.run("kafka.admin.ConfigCommand", *args, **more)
+
+
+def has(text, *wanted):
+    for pattern in wanted:
+        if not re.search(pattern, text):
+            raise Wrong(f"no {pattern!r} in: {text.strip()[-800:]}")
+
+
+def create(desk):
+    """kafka-topics --create"""
+    has(desk.topics("--create", "--topic", desk.topic, "--partitions", "3", "--replication-factor", "1",
+                    "--config", "retention.ms=86400000"), "Created topic")
+
+
+def create_again(desk):
+    """kafka-topics --create of a topic that exists fails, and does not with --if-not-exists"""
+    has(desk.topics("--create", "--topic", desk.topic, code=1), "already exists")
+    desk.topics("--create", "--topic", desk.topic, "--if-not-exists")
+
+
+def list_topics(desk):
+    """kafka-topics --list"""
+    has(desk.topics("--list"), rf"(?m)^{desk.topic}$")
+
+
+def describe(desk):
+    """kafka-topics --describe"""
+    found = desk.topics("--describe", "--topic", desk.topic)
+    has(found, r"PartitionCount: 3", r"ReplicationFactor: 1", r"TopicId: [\w-]{22}", r"retention.ms=86400000",
+        r"Partition: 2\s+Leader: \d+\s+Replicas: \d+\s+Isr: \d+")
+
+
+def grow(desk):
+    """kafka-topics --alter --partitions"""
+    desk.topics("--alter", "--topic", desk.topic, "--partitions", "4")
+    has(desk.topics("--describe", "--topic", desk.topic), "PartitionCount: 4")
+    has(desk.topics("--alter", "--topic", desk.topic, "--partitions", "2", code=1), "InvalidPartitions")
+
+
+def under_replicated(desk):
+    """kafka-topics --describe --under-replicated-partitions shows none"""
+    if found := re.findall(r"Topic: .*", desk.topics("--describe", "--under-replicated-partitions")):
+        raise Wrong(f"under-replicated: {found[:3]}")
+
+
+def alter_config(desk):
+    """kafka-configs --alter --add-config, --describe, --delete-config"""
+    entity = ("--entity-type", "topics", "--entity-name", desk.topic)
+    has(desk.configs("--alter", *entity, "--add-config", "max.message.bytes=200000,cleanup.policy=[compact,delete]"),
+        "Completed updating")
+    has(desk.configs("--describe", *entity), "max.message.bytes=200000 sensitive=false synonyms=\\{DYNAMIC_TOPIC_CONFIG",
+        "cleanup.policy=compact,delete")
+    desk.configs("--alter", *entity, "--delete-config", "max.message.bytes,cleanup.policy")
+    if "max.message.bytes" in desk.configs("--describe", *entity):
+        raise Wrong("max.message.bytes is still set")
+
+
+def all_configs(desk):
+    """kafka-configs --describe --all of a topic and of a broker"""
+    has(desk.configs("--describe", "--all", "--entity-type", "topics", "--entity-name", desk.topic), "segment.bytes=",
+        "retention.ms=86400000", "compression.type=producer")
+    node = re.search(r"Leader: (\d+)", desk.topics("--describe", "--topic", desk.topic))[1]
+    has(desk.configs("--describe", "--all", "--entity-type", "brokers", "--entity-name", node), "num.partitions=",
+        "log.dirs?=")
+
+
+def bad_config(desk):
+    """kafka-configs refuses what is not a setting or not a value"""
+    entity = ("--entity-type", "topics", "--entity-name", desk.topic)
+    has(desk.configs("--alter", *entity, "--add-config", "no.such.config=1", code=1), "InvalidConfiguration", "no.such.config")
+    has(desk.configs("--alter", *entity, "--add-config", "retention.ms=soon", code=1), "InvalidConfiguration", "retention.ms")
+
+
+def performance(desk):
+    """kafka-producer-perf-test"""
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        has(desk.run("ProducerPerformance", "--topic", desk.topic, "--num-records", "20000", "--record-size", "100",
+                     "--throughput", "-1", "--command-property", f"compression.type={codec}"), r"20000 records sent.*99.9th")
+
+
+def verifiable(desk):
+    """VerifiableProducer: every record acknowledged"""
+    found = desk.run("VerifiableProducer", "--topic", desk.topic, "--max-messages", "2000", "--acks", "-1")
+    rows = [json.loads(line) for line in found.splitlines() if line.startswith("{")]
+    acked = [(row["partition"], row["offset"]) for row in rows if row["name"] == "producer_send_success"]
+    if len(acked) != 2000 or len(set(acked)) != 2000:
+        raise Wrong(f"{len(acked)} acknowledged at {len(set(acked))} places")
+    has(found, '"sent":2000,"acked":2000')
+
+
+def get_offsets(desk):
+    """kafka-get-offsets: latest, earliest, max-timestamp, by time"""
+    def total(*args):
+        found = desk.run("GetOffsetShell", "--topic", desk.topic, *args)
+        return sum(int(n) for n in re.findall(rf"(?m)^{desk.topic}:\d+:(\d+)$", found)), found
+    latest, said = total()
+    if latest != 102_000:
+        raise Wrong(f"latest adds to {latest}, expected 102000: {said}")
+    for name, wanted in (("earliest", 0), ("-2", 0), ("latest", 102_000)):
+        got, said = total("--time", name)
+        if got != wanted:
+            raise Wrong(f"{name} adds to {got}, expected {wanted}: {said}")
+    newest, said = total("--time", "max-timestamp")
+    if not 0 < newest < 102_000:
+        raise Wrong(f"max-timestamp adds to {newest}: {said}")
+    got, said = total("--time", "1000")
+    if got != 0:
+        raise Wrong(f"by an early time adds to {got}: {said}")
+
+
+def console(desk):
+    """kafka-console-consumer --partition: assignment, offset, headers printed"""
+    found = desk.run(TOOLS + "consumer.ConsoleConsumer", "--topic", desk.topic, "--partition",
+                     "0", "--offset", "10", "--max-messages", "500", "--timeout-ms", "20000",
+                     "--formatter-property", "print.offset=true", "--formatter-property", "print.timestamp=true")
+    offsets = [int(n) for n in re.findall(r"CreateTime:\d+\tOffset:(\d+)\t", found)]
+    if offsets != list(range(10, 510)):
+        raise Wrong(f"offsets {offsets[:3]}..{offsets[-3:]} ({len(offsets)}): {found[-300:]}")
+
+
+def latency(desk):
+    """EndToEndLatency"""
+    has(desk.run("EndToEndLatency", desk.bootstrap, desk.topic, "300", "all", "100", bootstrap=False), r"Percentiles: 50th")
+
+
+def log_dirs(desk):
+    """kafka-log-dirs --describe"""
+    found = desk.run("LogDirsCommand", "--describe", "--topic-list", desk.topic)
+    answer = json.loads(re.search(r"(?m)^\{.*\}$", found)[0])
+    sizes = {p["partition"]: p["size"] for broker in answer["brokers"] for d in broker["logDirs"] for p in d["partitions"]}
+    if set(sizes) != {f"{desk.topic}-{p}" for p in range(4)} or sum(sizes.values()) < 100_000:
+        raise Wrong(f"sizes {sizes}")
+
+
+def api_versions(desk):
+    """kafka-broker-api-versions"""
+    found = desk.run("BrokerApiVersionsCommand")
+    has(found, r"Produce\(0\): \d+ to \d+ \[usable: \d+\]", r"Fetch\(1\)", r"Metadata\(3\)", r"ApiVersions\(18\)")
+    wrong = [line for line in found.splitlines() if "UNSUPPORTED" in line and any(
+        f"({key})" in line for key in (0, 1, 2, 3, 18, 19, 20, 22))]
+    if wrong:
+        raise Wrong(f"not usable: {wrong}")
+
+
+def features(desk):
+    """kafka-features describe"""
+    desk.run("FeatureCommand", "describe")
+
+
+def cluster_id(desk):
+    """kafka-cluster cluster-id and list-endpoints"""
+    has(desk.run("ClusterTool", "cluster-id", "--bootstrap-server", desk.bootstrap, bootstrap=False), r"Cluster ID: \S+")
+    has(desk.run("ClusterTool", "list-endpoints", "--bootstrap-server", desk.bootstrap, bootstrap=False), desk.bootstrap.split(":")[1])
+
+
+def producers(desk):
+    """kafka-transactions describe-producers"""
+    has(desk.run("TransactionsCommand", "describe-producers", "--topic", desk.topic, "--partition", "0"), "ProducerId")
+
+
+def compatibility(desk):
+    """ClientCompatibilityTest: admin, offsets for times, idempotence, too large records"""
+    desk.topics("--delete", "--topic", "newtopic", "--if-exists")  # the test's own name
+    desk.topics("--create", "--topic", f"{desk.topic}-c", "--partitions", "2")
+    has(desk.run("ClientCompatibilityTest", "--topic", f"{desk.topic}-c", "--num-cluster-nodes", "1",
+                 "--offsets-for-times-supported", "true", "--cluster-id-supported", "true",
+                 "--expect-record-too-large-exception", "false", "--create-topics-supported", "true",
+                 "--describe-acls-supported", "true" if acls(desk) else "false", "--describe-configs-supported", "true",
+                 "--idempotent-producer-supported", "true"), "ClientCompatibilityTest")
+
+
+def acls(desk):
+    return "DescribeAcls(29): UNSUPPORTED" not in desk.run("BrokerApiVersionsCommand")
+
+
+def delete(desk):
+    """kafka-topics --delete"""
+    desk.topics("--delete", "--topic", desk.topic)
+    if re.search(rf"(?m)^{desk.topic}$", desk.topics("--list")):
+        raise Wrong("the topic is still listed")
+    has(desk.topics("--describe", "--topic", desk.topic, code=1), "does not exist")
+
+
+CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, bad_config, performance,
+          verifiable, get_offsets, console, latency, log_dirs, api_versions, features, cluster_id, producers, compatibility, delete]
+
+
+def main():
+    desk, failed = Desk(sys.argv[1]), 0
+    for check in CHECKS:
+        try:
+            check(desk)
+            print(f"PASS {check.__doc__}", flush=True)
+        except (Wrong, ValueError, TypeError) as error:
+            failed += 1
+            print(f"FAIL {check.__doc__}: {' '.join(str(error).split())}", flush=True)
+    scenarios = subprocess.run(tools.java_command("Scenarios", desk.bootstrap), check=False, timeout=200)
+    sys.exit(1 if failed or scenarios.returncode else 0)
+
+
+if __name__ == "__main__":
+    main()
