@@ -1,8 +1,6 @@
 //! What an append, a read and a request cost on the heap. Counts, not times: they are the same on
 //! every machine, and a bound that breaks names the change that broke it.
 
-#![expect(clippy::expect_used, reason = "a test fails where it stands")]
-
 use millstream_bench::allocations::{Counting, Heap, counted};
 use millstream_bench::micro::subjects::*;
 
