@@ -50,6 +50,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("commit", commit::measure),
     ("produce", produce::measure),
     ("consume", consume::measure),
+    ("cores", produce::all_cores),
     ("idle", idle::measure),
     ("device", device::measure),
     ("ceiling", produce::ceiling),

@@ -38,11 +38,28 @@ const SINGLES: [Single; 4] = [
     Single { connections: 64, in_flight: PIPELINE },
 ];
 
+/// Where the broker runs: on one core, judged, or on all, where half of the requests cross cores
+/// and the client takes its share of the same CPUs: reported.
+#[derive(Clone, Copy)]
+struct Place {
+    name: &'static str,
+    judged: bool,
+}
+
+const ONE_CORE: Place = Place { name: "", judged: true };
+const ALL_CORES: Place = Place { name: ", all cores", judged: false };
+
+impl Place {
+    fn target(self, most: f64) -> Target {
+        if self.judged { Target::AtMost(most) } else { Target::None }
+    }
+}
+
 pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
     let broker = setup.broker()?;
     let memory = mib(broker.rss()?);
     let mut admin = Admin::connect(broker.address)?;
-    batched(setup, report, &broker, &mut admin)?;
+    batched(setup, report, &broker, &mut admin, ONE_CORE)?;
     let quiet = broker.settle(std::time::Duration::from_secs(1), super::SETTLE_LIMIT)?;
     report.row(
         "memory after large batches (RSS)",
@@ -52,7 +69,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
         format!("{memory:.0} MiB before{}", if quiet { "" } else { "; still writing" }),
     );
     for single in SINGLES {
-        singles(setup, report, &broker, &mut admin, &single)?;
+        singles(setup, report, &broker, &mut admin, &single, ONE_CORE)?;
     }
     report.row(
         "memory after single records (RSS)",
@@ -66,6 +83,24 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
         let ms = took.as_secs_f64() * 1e3;
         report.row("SIGTERM to exit, after load", "ms", Target::None, vec![ms], "");
     }
+    Ok(())
+}
+
+/// The same on all cores.
+pub fn all_cores(setup: &Setup, report: &mut Report) -> Result<()> {
+    if setup.attached.is_some() || setup.cpus.broker.is_empty() {
+        return Ok(());
+    }
+    let mut launch = setup.launch.clone();
+    launch.cores = "all".to_owned();
+    launch.cpus = setup.cpus.broker.iter().chain(&setup.cpus.client).copied().collect();
+    let broker = launch.start()?;
+    let mut admin = Admin::connect(broker.address)?;
+    batched(setup, report, &broker, &mut admin, ALL_CORES)?;
+    for single in [&SINGLES[1], &SINGLES[3]] {
+        singles(setup, report, &broker, &mut admin, single, ALL_CORES)?;
+    }
+    broker.stop()?;
     Ok(())
 }
 
@@ -84,9 +119,9 @@ fn batched(setup: &Setup, report: &mut Report, broker: &Broker, admin: &mut Admi
     load.drain()?;
     check_ends(&admin.ends(&topic)?, &vec![0; load.acked.len()], &load.acked)?;
     report.row(
-        format!("broker CPU a produced message, {BATCH_RECORDS} a batch, acks=all"),
+        format!("broker CPU a produced message, {BATCH_RECORDS} a batch, acks=all{}", place.name),
         "us",
-        Target::AtMost(0.15),
+        place.target(0.15),
         cpu,
         rate(total, seconds),
     );
@@ -99,6 +134,7 @@ fn singles(
     broker: &Broker,
     admin: &mut Admin,
     single: &Single,
+    place: Place,
 ) -> Result<()> {
     let (topic, mut load) = single_load(setup, broker, admin, single)?;
     load.run(setup.window / 2, 0)?;
@@ -114,11 +150,11 @@ fn singles(
     check_ends(&admin.ends(&topic)?, &vec![0; load.acked.len()], &load.acked)?;
     report.row(
         format!(
-            "broker CPU a one-record request, {} connections x {} in flight",
-            single.connections, single.in_flight
+            "broker CPU a one-record request, {} connections x {} in flight{}",
+            single.connections, single.in_flight, place.name
         ),
         "us",
-        Target::AtMost(40.0),
+        place.target(40.0),
         cpu,
         format!("{:.0} requests/s", total.requests as f64 / seconds),
     );
