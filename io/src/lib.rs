@@ -17,6 +17,12 @@ pub mod batch;
 /// The commit journal of one core: one durable write for all its partitions.
 pub mod journal;
 
+/// From the files that a crash left to the log that was acknowledged.
+pub mod recovery;
+
+/// The state files of one partition directory.
+pub mod partition_state;
+
 /// The data directory: its owner, its format, and where everything stands in it.
 pub mod data_dir;
 

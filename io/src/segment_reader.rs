@@ -62,12 +62,38 @@ pub struct Walk<'f, F: DiskFile + ?Sized> {
     /// Base offset of the next batch at least.
     due: Offset,
     window: Window,
+    header: [u8; BATCH_HEADER_BYTES],
+    moved: bool,
+    gaps: bool,
 }
 
 impl<'f, F: DiskFile + ?Sized> Walk<'f, F> {
     /// A walk from the batch that starts at `from` to `end`.
     pub fn new(file: &'f F, from: BatchStart, end: FilePosition) -> Walk<'f, F> {
-        Walk { file, at: from.at, end, due: from.base, window: Window::default() }
+        let window = Window::default();
+        let header = [0; BATCH_HEADER_BYTES];
+        Walk { file, at: from.at, end, due: from.base, window, header, moved: false, gaps: true }
+    }
+
+    /// Takes a missing offset for damage. For logs that are not compacted: the base offset of a batch
+    /// lies outside of its CRC, and only its neighbours tell that it is wrong.
+    pub fn without_gaps(self) -> Walk<'f, F> {
+        Walk { gaps: false, ..self }
+    }
+
+    /// Header of the batch that was found last.
+    pub fn header(&self) -> Option<RecordBatchHeader<'_>> {
+        self.moved.then(|| RecordBatchHeader::of(&self.header))
+    }
+
+    /// Bytes of the header of the batch that was found last; zeros before the first.
+    pub fn header_bytes(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// The offset behind the batch that was found last.
+    pub fn due(&self) -> Offset {
+        self.due
     }
 
     /// The next batch, by its header; `None` at the end.
@@ -87,10 +113,12 @@ impl<'f, F: DiskFile + ?Sized> Walk<'f, F> {
             let got = bytes_usize(left);
             return Err(damaged(StoredError::Short { needed: bytes, got }));
         }
-        if place.base < self.due {
+        if place.base < self.due || (place.base > self.due && !self.gaps) {
             let (base_offset, expected) = (place.base, self.due);
             return Err(damaged(StoredError::Unexpected { base_offset, expected }));
         }
+        self.header.copy_from_slice(&head[..BATCH_HEADER_BYTES]);
+        self.moved = true;
         self.at = place.end();
         self.due = place.next;
         Ok(Some(place))

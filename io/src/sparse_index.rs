@@ -56,7 +56,13 @@ impl SparseIndex {
     /// # Panics
     /// When offset or position do not rise, or do not fit 32 bits: segments are rolled before.
     pub fn note(&mut self, batch: BatchStart) -> bool {
-        if batch.at.since(self.last().at) < INDEX_INTERVAL_BYTES {
+        let last = self.last();
+        assert!(
+            batch.base > last.base || batch.at == last.at,
+            "{}: batch {batch:?} does not lie behind {last:?}",
+            self.segment
+        );
+        if batch.at.since(last.at) < INDEX_INTERVAL_BYTES {
             return false;
         }
         self.push(batch);
@@ -66,7 +72,8 @@ impl SparseIndex {
     /// As [`SparseIndex::note`], but adds an entry in any case: behind damage, where a walk from
     /// the entry before cannot pass.
     pub fn force(&mut self, batch: BatchStart) {
-        if batch.at > self.last().at {
+        let last = self.last();
+        if batch.at > last.at && batch.base >= last.base {
             self.push(batch);
         }
     }
@@ -83,6 +90,12 @@ impl SparseIndex {
     pub fn floor_position(&self, limit: FilePosition) -> BatchStart {
         let above = self.entries.partition_point(|e| u64::from(e.position) <= limit.get());
         self.before(above)
+    }
+
+    /// The first noted batch that starts behind byte `at`.
+    pub fn first_behind(&self, at: FilePosition) -> Option<BatchStart> {
+        let above = self.entries.partition_point(|e| u64::from(e.position) <= at.get());
+        (above < self.entries.len()).then(|| self.before(above + 1))
     }
 
     /// Forgets batches that start at or behind `end`.
@@ -124,7 +137,8 @@ impl SparseIndex {
                 relative: u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]),
                 position: u32::from_be_bytes([raw[4], raw[5], raw[6], raw[7]]),
             };
-            let rises = entry.relative > last.relative && entry.position > last.position;
+            // Offsets repeat only where the first batch was damaged.
+            let rises = entry.relative >= last.relative && entry.position > last.position;
             let covered = u64::from(entry.position) < footer.coverage.log_bytes.get();
             if !rises || !covered {
                 return Err(IndexDamage::Disorder { entry: i });
@@ -153,7 +167,7 @@ impl SparseIndex {
     fn push(&mut self, batch: BatchStart) {
         let last = self.last();
         assert!(
-            batch.base > last.base && batch.at > last.at,
+            batch.base >= last.base && batch.at > last.at,
             "{}: batch {batch:?} does not lie behind {last:?}",
             self.segment
         );

@@ -1,0 +1,489 @@
+//! Recovery of one partition: from what stands in its directory to a log that is whole.
+
+use std::path::Path;
+
+use super::indexes::{self, Indexes, LoadError};
+use super::search::{self, Bounds};
+use super::segment_scan::{Around, SegmentScan, scan_segment};
+use super::{BatchVisitor, Damage, Evidence, RecoveredPartition, RecoveryError, RecoveryReport};
+use crate::batch::stored::StoredError;
+use crate::checkpoint::{State, StateError, read_state, write_state};
+use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, OpenHow};
+use crate::index_footer::{Coverage, IndexDamage};
+use crate::partition_state::{Manifest, RecoveryCheckpoint};
+use crate::read_ahead::ReadAhead;
+use crate::segment::{Listing, SegmentFile, SegmentMeta, remove_segment};
+use crate::segment_reader::{BatchPlace, Walk, WalkError, read_batch};
+use crate::sparse_index::BatchStart;
+use crate::units::{FilePosition, LeaderEpoch, Offset, SegmentId, TopicPartition};
+
+/// Which partition, and what is known about it.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionInput<'a> {
+    pub dir: &'a Path,
+    pub partition: TopicPartition,
+    /// Name of the topic, for a manifest that has to be made again.
+    pub topic: &'a str,
+    /// What [`Replayed::evidence`](super::Replayed::evidence) says.
+    pub evidence: Evidence,
+    /// Offsets may be missing between batches, since the topic is compacted.
+    pub allow_gaps: bool,
+    /// The visitor sees every batch that ends behind this: the offset of the producer snapshot, or
+    /// zero when there is none.
+    pub visit_from: Offset,
+}
+
+/// Recovers one partition. Run it after the journals were replayed, and before they are finished.
+///
+/// Reads no log bytes when the broker stopped cleanly. A missing directory is an empty partition.
+///
+/// # Errors
+/// [`RecoveryError`]. Nothing was cut then.
+pub fn recover_partition<D: Disk, V: BatchVisitor>(
+    disk: &D,
+    input: &PartitionInput<'_>,
+    visitor: &mut V,
+) -> Result<RecoveredPartition, RecoveryError> {
+    let mut recovery = Recovery::open(disk, input)?;
+    recovery.drop_obsolete()?;
+    recovery.run(visitor)?;
+    recovery.finish()
+}
+
+struct Recovery<'a, D: Disk> {
+    disk: &'a D,
+    input: &'a PartitionInput<'a>,
+    listing: Listing,
+    manifest: Option<Manifest>,
+    checkpoint: Option<RecoveryCheckpoint>,
+    log_start: Offset,
+    /// Highest offset known to have been acknowledged.
+    floor: Offset,
+    segments: Vec<SegmentMeta>,
+    /// Offset behind the log so far.
+    end: Offset,
+    report: RecoveryReport,
+    /// Names in the directory changed.
+    names_changed: bool,
+}
+
+impl<'a, D: Disk> Recovery<'a, D> {
+    fn open(disk: &'a D, input: &'a PartitionInput<'a>) -> Result<Self, RecoveryError> {
+        let dir = input.dir;
+        let mut report = RecoveryReport::default();
+        let listing = Listing::read(disk, dir)?;
+        let manifest: Option<Manifest> = read_or_note(disk, dir, &mut report)?;
+        if let Some(manifest) = &manifest
+            && manifest.topic_partition() != input.partition
+        {
+            let (dir, found) = (dir.to_path_buf(), manifest.topic_id);
+            return Err(RecoveryError::Foreign { dir, found, expected: input.partition });
+        }
+        let first = listing.segments.first().map(|first| first.base);
+        if manifest.is_none() && first.is_some() && report.state_damaged.is_empty() {
+            let path = dir.join(Manifest::FILE);
+            report.state_damaged.push(StateError::damaged(&path, "it is missing"));
+        }
+        let checkpoint: Option<RecoveryCheckpoint> = read_or_note(disk, dir, &mut report)?;
+        let written =
+            [manifest.as_ref().map(|m| m.log_start_offset), checkpoint.map(|c| c.log_start_offset)];
+        let written = written.into_iter().flatten().max();
+        // Segments go only after a higher log start was written down.
+        if let (Some(written), Some(first)) = (written, first)
+            && written < first
+        {
+            report.lost.push((written, first));
+        }
+        let log_start = written.max(first).unwrap_or_default();
+        let floor = input.evidence.floor.max(checkpoint.map_or(Offset::ZERO, |c| c.offset));
+        Ok(Recovery {
+            disk,
+            input,
+            listing,
+            manifest,
+            checkpoint,
+            log_start,
+            floor,
+            segments: Vec::new(),
+            end: log_start,
+            report,
+            names_changed: false,
+        })
+    }
+
+    /// Finishes what a crash interrupted: half-written state files, index files without a log, and
+    /// segments that lie wholly in front of the log start.
+    fn drop_obsolete(&mut self) -> Result<(), RecoveryError> {
+        for name in &self.listing.temporary {
+            self.disk.remove_file(&self.input.dir.join(name))?;
+            self.names_changed = true;
+        }
+        for (id, file) in self.listing.orphans() {
+            self.disk.remove_file(&id.path(self.input.dir, file))?;
+            self.names_changed = true;
+        }
+        let ids = self.listing.segments.clone();
+        let behind = ids.iter().skip(1).map(|next| next.base);
+        for (id, next) in ids.iter().zip(behind) {
+            if next <= self.log_start && next > id.base {
+                self.remove(*id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run<V: BatchVisitor>(&mut self, visitor: &mut V) -> Result<(), RecoveryError> {
+        let ids = self.listing.segments.clone();
+        self.end = ids.first().map_or(self.log_start, |first| first.base);
+        let mut ended = false;
+        for (i, id) in ids.iter().enumerate() {
+            if ended {
+                // Never acknowledged: the log ended in front of it.
+                self.report.bytes_cut += self.open_log(*id)?.len()?;
+                self.remove(*id)?;
+                continue;
+            }
+            ended = self.segment(*id, &ids[i + 1..], visitor)?;
+        }
+        if self.end < self.floor {
+            self.report.lost.push((self.end, self.floor));
+        }
+        self.end = self.end.max(self.log_start);
+        Ok(())
+    }
+
+    /// Takes one segment into the log. True when the log ends in it, whatever follows.
+    fn segment<V: BatchVisitor>(
+        &mut self,
+        id: SegmentId,
+        later: &[SegmentId],
+        visitor: &mut V,
+    ) -> Result<bool, RecoveryError> {
+        let file = self.open_log(id)?;
+        let len = FilePosition::new(file.len()?);
+        let coverage = self.coverage(id, len)?;
+        let next_base = later.first().map(|next| next.base);
+        if let Some(sealed) = coverage.filter(|c| self.is_whole(c, len, next_base)) {
+            self.visit_covered(&file, id, sealed, visitor)?;
+            self.take(meta(id, sealed));
+            return Ok(false);
+        }
+        let around = Around {
+            limit: self.first_valid(later)?,
+            unacknowledged_from: self.input.evidence.complete.then_some(self.floor),
+            allow_gaps: self.input.allow_gaps,
+        };
+        let from = self.resume(id, len, coverage)?;
+        self.visit_covered(&file, id, from.1, visitor)?;
+        let mut visible = Visible { visitor, from: self.input.visit_from };
+        let mut scan = scan_segment(&file, id, from, around, &mut visible)?;
+        drop(file);
+        if let Some(limit) = around.limit.filter(|limit| scan.next < *limit && !scan.ends_log) {
+            scan.ends_log = self.gap(id, &scan, limit, around);
+        }
+        let ends_log = scan.ends_log;
+        self.seal(id, len, scan)?;
+        Ok(ends_log)
+    }
+
+    /// Offsets are missing between this segment and the next. True when the log ends here.
+    fn gap(&mut self, id: SegmentId, scan: &SegmentScan, limit: Offset, around: Around) -> bool {
+        let known = scan.damage.last().is_some_and(|d| d.offsets.1 == limit);
+        if around.allow_gaps || known {
+            return false;
+        }
+        if around.unacknowledged_from.is_some_and(|from| scan.next >= from) {
+            return true;
+        }
+        self.report.damage.push(Damage {
+            segment: id,
+            from: scan.end,
+            to: scan.end,
+            offsets: (scan.next, limit),
+            error: StoredError::Short { needed: crate::limits::BATCH_HEADER_BYTES, got: 0 },
+        });
+        false
+    }
+
+    /// Makes the scanned segment exact, synced and indexed; removes it when nothing is left.
+    fn seal(
+        &mut self,
+        id: SegmentId,
+        len: FilePosition,
+        scan: SegmentScan,
+    ) -> Result<(), RecoveryError> {
+        self.report.bytes_scanned += scan.bytes;
+        self.report.bytes_cut += scan.cut;
+        self.report.damage.extend_from_slice(&scan.damage);
+        if scan.end == FilePosition::ZERO {
+            return self.remove(id).map_err(RecoveryError::from);
+        }
+        let log = self.disk.open(&id.path(self.input.dir, SegmentFile::Log), OpenHow::WRITE)?;
+        if scan.end != len {
+            log.set_len(scan.end.get())?;
+        }
+        log.sync_data()?;
+        let coverage = Coverage {
+            log_bytes: scan.end,
+            next: scan.next,
+            max_timestamp: scan.indexes.times.max_timestamp(),
+            sealed: true,
+        };
+        let written = scan.indexes.write(self.disk, self.input.dir, coverage);
+        self.unless_full(written)?;
+        self.names_changed = true;
+        self.take(meta(id, coverage));
+        Ok(())
+    }
+
+    /// Writes down what was found, when anything had to be done.
+    fn finish(mut self) -> Result<RecoveredPartition, RecoveryError> {
+        let dir = self.input.dir;
+        let last = self.segments.last().copied();
+        let epoch = last.map_or(LeaderEpoch::ZERO, |last| last.id.epoch);
+        let checkpoint = RecoveryCheckpoint {
+            segment_epoch: epoch,
+            segment_base: last.map_or(self.end, |last| last.id.base),
+            byte_pos: last.map_or(0, |last| last.log_bytes.get()),
+            offset: self.end,
+            log_start_offset: self.log_start,
+            clean: true,
+        };
+        if self.disk.kind(dir)?.is_some() {
+            self.write_down(epoch, checkpoint)?;
+        }
+        assert!(self.log_start <= self.end, "{:?}: {} > {}", dir, self.log_start, self.end);
+        Ok(RecoveredPartition {
+            manifest: self.manifest,
+            log_start: self.log_start,
+            end: self.end,
+            segments: self.segments,
+            report: self.report,
+        })
+    }
+
+    fn write_down(
+        &mut self,
+        epoch: LeaderEpoch,
+        checkpoint: RecoveryCheckpoint,
+    ) -> Result<(), RecoveryError> {
+        let (disk, dir) = (self.disk, self.input.dir);
+        if self.manifest.is_none() && !self.segments.is_empty() {
+            let manifest = Manifest {
+                topic_id: self.input.partition.topic,
+                topic: self.input.topic.to_owned(),
+                partition: self.input.partition.partition,
+                leader_epoch: epoch,
+                high_watermark: self.end,
+                log_start_offset: self.log_start,
+            };
+            self.unless_full(write_state(disk, dir, &manifest))?;
+        }
+        if self.names_changed {
+            disk.sync_dir(dir)?;
+        }
+        if self.checkpoint != Some(checkpoint) && !self.report.disk_full {
+            self.unless_full(write_state(disk, dir, &checkpoint))?;
+        }
+        Ok(())
+    }
+
+    /// What the index files of a segment say, when they are sound.
+    fn coverage(
+        &mut self,
+        id: SegmentId,
+        len: FilePosition,
+    ) -> Result<Option<Coverage>, RecoveryError> {
+        match indexes::read_coverage(self.disk, self.input.dir, id, len) {
+            Ok(coverage) => Ok(Some(coverage)),
+            Err(error) => self.note_index(id, error).map(|()| None),
+        }
+    }
+
+    /// Indexes to go on with, and how far they reach: nowhere, when they are not sound.
+    fn resume(
+        &mut self,
+        id: SegmentId,
+        len: FilePosition,
+        coverage: Option<Coverage>,
+    ) -> Result<(Indexes, Coverage), RecoveryError> {
+        if coverage.is_some() {
+            match Indexes::load(self.disk, self.input.dir, id, len) {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => self.note_index(id, error)?,
+            }
+        }
+        let nothing = Coverage {
+            log_bytes: FilePosition::ZERO,
+            next: id.base,
+            max_timestamp: crate::units::TimestampMs::NONE,
+            sealed: false,
+        };
+        Ok((Indexes::new(id), nothing))
+    }
+
+    fn note_index(&mut self, id: SegmentId, error: LoadError) -> Result<(), RecoveryError> {
+        let damage = match error {
+            LoadError::Disk(error) => return Err(error.into()),
+            LoadError::Damaged(damage) => damage,
+        };
+        if let IndexDamage::Newer { found, known } = damage {
+            let path = id.path(self.input.dir, SegmentFile::Index);
+            let (found, known) = (u32::from(found), u32::from(known));
+            return Err(RecoveryError::Newer { path, found, known });
+        }
+        // An active segment has no indexes before its first checkpoint.
+        let was_due = self.checkpoint.is_some_and(|c| c.segment() >= id && c.offset > id.base);
+        if damage != IndexDamage::Missing || was_due {
+            self.report.indexes_rebuilt.push((id, damage));
+        }
+        Ok(())
+    }
+
+    /// True when a segment needs no scan: it was complete and synced when its indexes were written,
+    /// has that very length, and the next one goes on where it ends.
+    fn is_whole(&self, coverage: &Coverage, len: FilePosition, next_base: Option<Offset>) -> bool {
+        let follows = next_base.is_none_or(|base| {
+            coverage.next == base || (self.input.allow_gaps && coverage.next <= base)
+        });
+        coverage.sealed && coverage.log_bytes == len && follows
+    }
+
+    /// Base offset of the first of these segments that starts with the batch its name promises.
+    fn first_valid(&self, later: &[SegmentId]) -> Result<Option<Offset>, RecoveryError> {
+        for id in later {
+            let file = self.open_log(*id)?;
+            let mut reader = ReadAhead::new(&file, FilePosition::new(file.len()?));
+            let bounds = Bounds { due: id.base, limit: Offset::MAX };
+            let first = search::batch_at(&mut reader, FilePosition::ZERO, bounds)?;
+            if first.is_some_and(|p| p.base == id.base || self.input.allow_gaps) {
+                return Ok(Some(id.base));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows the visitor what the indexes cover and it asked for, by batch headers.
+    fn visit_covered<V: BatchVisitor>(
+        &mut self,
+        file: &D::File,
+        id: SegmentId,
+        coverage: Coverage,
+        visitor: &mut V,
+    ) -> Result<(), RecoveryError> {
+        let visit_from = self.input.visit_from;
+        if coverage.next <= visit_from || coverage.log_bytes == FilePosition::ZERO {
+            return Ok(());
+        }
+        let len = FilePosition::new(file.len()?);
+        let index = match Indexes::load(self.disk, self.input.dir, id, len) {
+            Ok((indexes, _)) => Some(indexes.offsets),
+            Err(LoadError::Damaged(_)) => None,
+            Err(LoadError::Disk(error)) => return Err(error.into()),
+        };
+        let start = BatchStart { base: id.base, at: FilePosition::ZERO };
+        let mut from = index.as_ref().map_or(start, |index| index.floor(visit_from));
+        loop {
+            let walk = Walk::new(file, from, coverage.log_bytes);
+            let mut walk = if self.input.allow_gaps { walk } else { walk.without_gaps() };
+            let (at, error) = match visit_walk(file, &mut walk, visit_from, visitor) {
+                Ok(()) => return Ok(()),
+                Err(WalkError::Disk(error)) => return Err(error.into()),
+                Err(WalkError::Damaged { at, error }) => (at, error),
+            };
+            let behind = index.as_ref().and_then(|index| index.first_behind(at));
+            let (to, next) = behind.map_or((coverage.log_bytes, coverage.next), |b| (b.at, b.base));
+            let offsets = (walk.due(), next);
+            self.report.damage.push(Damage { segment: id, from: at, to, offsets, error });
+            match behind {
+                Some(behind) => from = behind,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, meta: SegmentMeta) {
+        self.end = meta.next;
+        self.segments.push(meta);
+    }
+
+    fn remove(&mut self, id: SegmentId) -> Result<(), DiskError> {
+        remove_segment(self.disk, self.input.dir, id)?;
+        self.listing.segments.retain(|known| *known != id);
+        self.report.segments_removed.push(id);
+        self.names_changed = true;
+        Ok(())
+    }
+
+    fn open_log(&self, id: SegmentId) -> Result<D::File, DiskError> {
+        self.disk.open(&id.path(self.input.dir, SegmentFile::Log), OpenHow::READ)
+    }
+
+    /// A full disk keeps derived files from being written, not the partition from being served.
+    fn unless_full<E: Into<RecoveryError>>(
+        &mut self,
+        written: Result<(), E>,
+    ) -> Result<(), RecoveryError> {
+        match written.map_err(Into::into) {
+            Err(RecoveryError::Disk(error)) if error.kind == DiskErrorKind::Full => {
+                self.report.disk_full = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+/// Passes on only what the visitor asked for.
+struct Visible<'v, V> {
+    visitor: &'v mut V,
+    from: Offset,
+}
+
+impl<V: BatchVisitor> BatchVisitor for Visible<'_, V> {
+    fn batch(&mut self, place: &BatchPlace, bytes: &[u8]) {
+        if place.next > self.from {
+            self.visitor.batch(place, bytes);
+        }
+    }
+}
+
+fn visit_walk<F: DiskFile, V: BatchVisitor>(
+    file: &F,
+    walk: &mut Walk<'_, F>,
+    visit_from: Offset,
+    visitor: &mut V,
+) -> Result<(), WalkError> {
+    while let Some(place) = walk.next_place()? {
+        if place.next <= visit_from {
+            continue;
+        }
+        if walk.header().is_some_and(|header| header.attributes().is_control()) {
+            visitor.batch(&place, &read_batch(file, &place)?);
+        } else {
+            visitor.batch(&place, walk.header_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn meta(id: SegmentId, coverage: Coverage) -> SegmentMeta {
+    let Coverage { log_bytes, next, max_timestamp, sealed: _ } = coverage;
+    SegmentMeta { id, log_bytes, next, max_timestamp }
+}
+
+/// Reads a state file that recovery can do without.
+fn read_or_note<D: Disk, S: State>(
+    disk: &D,
+    dir: &Path,
+    report: &mut RecoveryReport,
+) -> Result<Option<S>, RecoveryError> {
+    match read_state(disk, dir) {
+        Ok(state) => Ok(state),
+        Err(error @ StateError::Damaged { .. }) => {
+            report.state_damaged.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
