@@ -104,7 +104,13 @@ pub fn all_cores(setup: &Setup, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn batched(setup: &Setup, report: &mut Report, broker: &Broker, admin: &mut Admin) -> Result<()> {
+fn batched(
+    setup: &Setup,
+    report: &mut Report,
+    broker: &Broker,
+    admin: &mut Admin,
+    place: Place,
+) -> Result<()> {
     let (topic, mut load) = batch_load(setup, broker, admin)?;
     load.run_up_to(setup.window / 2, setup.window_bytes / 2)?;
     let (mut cpu, mut total, mut seconds) = (Vec::new(), Tally::default(), 0.0);
