@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use glommio::{ExecutorJoinHandle, Latency, LocalExecutorBuilder, Placement, Shares};
 
-use super::limits::RING_MEMORY_MAX;
+use super::limits::RING_MEMORY;
 use super::oneshot::{Promise, Reply, oneshot};
 use super::stall::Pulse;
+use super::uring_probe::spread_ring_helpers;
 use super::wake::{self, Line};
 use crate::units::ShardId;
 
@@ -27,8 +28,6 @@ use crate::units::ShardId;
 pub struct CoreSetup {
     /// One core for each of these CPUs, pinned to it. See `CoreChoice::resolve`.
     pub cpus: Vec<usize>,
-    /// Registered memory of each core in bytes. See `probe::Host::ring_memory`.
-    pub ring_memory: usize,
     /// How long a core polls before it sleeps. `None` (the default) saves power; some ten
     /// microseconds make hops between cores quicker on a machine that has nothing else to do.
     pub spin: Option<Duration>,
@@ -38,7 +37,7 @@ pub struct CoreSetup {
 
 impl CoreSetup {
     pub fn new(cpus: Vec<usize>) -> CoreSetup {
-        CoreSetup { cpus, ring_memory: RING_MEMORY_MAX, spin: None, data_dirs: Vec::new() }
+        CoreSetup { cpus, spin: None, data_dirs: Vec::new() }
     }
 }
 
@@ -290,8 +289,9 @@ where
     let (is_ready, ready) = oneshot();
     let (go, may_go) = oneshot();
     let dirs = setup.data_dirs.clone();
+    let all_cpus = super::os::affinity().unwrap_or_default();
     let mut builder =
-        LocalExecutorBuilder::new(Placement::Fixed(cpu)).name("core").io_memory(setup.ring_memory);
+        LocalExecutorBuilder::new(Placement::Fixed(cpu)).name("core").io_memory(RING_MEMORY);
     if let Some(spin) = setup.spin {
         builder = builder.spin_before_park(spin);
     }
@@ -300,6 +300,8 @@ where
         QUEUES.set(Some(queues));
         let attached = wake::attach(line);
         let pump = spawn(Queue::Commit, wake::pump());
+        // Older kernels cannot: then the helpers stay on this CPU.
+        let _ = spread_ring_helpers(&all_cpus);
         for dir in &dirs {
             prime(dir, core.index).await;
         }

@@ -44,13 +44,11 @@ pub const BREATHE_AFTER: Duration = Duration::from_micros(200);
 /// look at its rings.
 pub const BREATH: Duration = Duration::from_micros(3);
 
-/// Registered memory of one executor, at most. It is pinned three times over, once a ring.
-pub const RING_MEMORY_MAX: usize = 2 << 20;
+/// Memory that each ring of an executor registers and pins: the least it takes. Our buffers come
+/// from the heap, because they must also be fit for other threads.
+pub const RING_MEMORY: usize = 64 << 10;
 
-/// Registered memory of one executor, at least. What does not fit is allocated from the heap.
-pub const RING_MEMORY_MIN: usize = 64 << 10;
-
-/// Rings of one executor that pin the registered memory.
+/// Rings of one executor, each of which pins its [`RING_MEMORY`].
 pub const RINGS_PER_CORE: usize = 3;
 
 /// Locked memory below which the executor refuses to start, whoever asks.
@@ -95,7 +93,6 @@ pub const ACCEPT_PAUSE_FIRST: Duration = Duration::from_millis(10);
 /// See [`ACCEPT_PAUSE_FIRST`].
 pub const ACCEPT_PAUSE_LONGEST: Duration = Duration::from_secs(1);
 
-const _: () = assert!(RING_MEMORY_MIN <= RING_MEMORY_MAX);
 const _: () = assert!(PUMP_BYTES < SENDFILE_PIECE && SENDFILE_PIECE <= BREATHE_BYTES);
 const _: () = assert!(SEND_PIECES <= 1024 && SEND_BYTES <= BREATHE_BYTES);
 const _: () = assert!(POKE_LONGEST.as_nanos() <= STALL_AFTER.as_nanos());

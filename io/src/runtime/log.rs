@@ -149,9 +149,10 @@ pub fn start() -> std::io::Result<LogThread> {
 pub fn start_with(mut out: impl std::io::Write + Send + 'static) -> std::io::Result<LogThread> {
     let (sender, lines) = sync_channel(LOG_LINES);
     let cpus = super::os::affinity()?;
+    let dropped = lines_dropped();
     let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
         let _ = super::os::set_affinity(&cpus);
-        run(&lines, &mut out);
+        run(&lines, &mut out, dropped);
     })?;
     *SENDER.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(sender);
     Ok(LogThread { thread: Some(thread) })
@@ -272,8 +273,8 @@ fn submit(text: String) {
     }
 }
 
-fn run(lines: &Receiver<Entry>, out: &mut impl std::io::Write) {
-    let mut told = DROPPED.load(Ordering::Relaxed);
+/// `told`: lines dropped before this thread's time.
+fn run(lines: &Receiver<Entry>, out: &mut impl std::io::Write, mut told: u64) {
     while let Ok(entry) = lines.recv() {
         match entry {
             // Nobody is left to tell when the log itself cannot be written.

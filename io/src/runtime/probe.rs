@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::limits::{MEMLOCK_FLOOR, NOFILE_WARN, RING_MEMORY_MAX, RING_MEMORY_MIN, RINGS_PER_CORE};
+use super::limits::{MEMLOCK_FLOOR, NOFILE_WARN, RING_MEMORY, RINGS_PER_CORE};
 use super::os::{Limit, Resource, limit, may_lock_memory_freely, raise_limit};
 use super::uring_probe::{self, RingRefusal};
 
@@ -32,8 +32,6 @@ pub struct Needs {
 pub struct Host {
     /// `uname -r`.
     pub kernel: String,
-    /// Registered memory for each core, in bytes, so that all cores fit in the locked memory.
-    pub ring_memory: usize,
     /// Descriptors this process may open.
     pub descriptors: u64,
     /// The kernel tells which file pages are in memory (cachestat(2), Linux 6.5).
@@ -50,7 +48,7 @@ pub fn check(needs: &Needs) -> Result<Host, HostProblem> {
     let kernel = kernel_release();
     let mut warnings = Vec::new();
     check_rings(&kernel)?;
-    let ring_memory = check_locked_memory(needs.cores)?;
+    check_locked_memory(needs.cores)?;
     let descriptors = check_descriptors(&mut warnings);
     for dir in &needs.data_dirs {
         check_data_dir(dir, needs.direct, &mut warnings)?;
@@ -59,7 +57,7 @@ pub fn check(needs: &Needs) -> Result<Host, HostProblem> {
         warnings.push(HostWarning::DirectOff);
     }
     let cachestat = crate::net::residency::is_supported();
-    Ok(Host { kernel, ring_memory, descriptors, cachestat, warnings })
+    Ok(Host { kernel, descriptors, cachestat, warnings })
 }
 
 /// A need that the host does not meet. `Display` is one sentence with what to do.
@@ -204,35 +202,21 @@ fn rings_disabled() -> Option<u8> {
     std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok()?.trim().parse().ok()
 }
 
-fn check_locked_memory(cores: usize) -> Result<usize, HostProblem> {
+fn check_locked_memory(cores: usize) -> Result<(), HostProblem> {
     let now = raise_limit(Resource::LockedMemory).or_else(|_| limit(Resource::LockedMemory));
     let allowed = now.map_or(0, |limit| limit.soft);
-    let free = may_lock_memory_freely();
-    ring_memory(cores, allowed, free).ok_or(HostProblem::LockedMemory {
-        cores,
-        limit: allowed,
-        needed: MEMLOCK_FLOOR.max((cores * RINGS_PER_CORE * RING_MEMORY_MIN) as u64),
-    })
+    let needed = locked_memory(cores, may_lock_memory_freely());
+    if allowed < needed {
+        return Err(HostProblem::LockedMemory { cores, limit: allowed, needed });
+    }
+    Ok(())
 }
 
-/// Registered memory for each of `cores` when `allowed` bytes may be locked, in steps of the
-/// minimum; `free` says that the limit is not counted against this process. A quarter is left to
-/// others of the same user. None: it does not fit.
-fn ring_memory(cores: usize, allowed: u64, free: bool) -> Option<usize> {
-    if allowed < MEMLOCK_FLOOR {
-        return None;
-    }
-    let pins = (cores * RINGS_PER_CORE) as u64;
-    if free || allowed == libc::RLIM_INFINITY {
-        return Some(RING_MEMORY_MAX);
-    }
-    if pins * RING_MEMORY_MIN as u64 > allowed {
-        return None;
-    }
-    let share = (allowed - allowed / 4) / pins;
-    let steps = share / RING_MEMORY_MIN as u64;
-    let bytes = steps.max(1) * RING_MEMORY_MIN as u64;
-    Some(bytes.min(RING_MEMORY_MAX as u64) as usize)
+/// Memory that `cores` executors lock; `free` says that the limit is not counted against this
+/// process. The executor refuses less than the floor, whoever asks.
+fn locked_memory(cores: usize, free: bool) -> u64 {
+    let pinned = if free { 0 } else { cores * RINGS_PER_CORE * RING_MEMORY };
+    MEMLOCK_FLOOR.max(pinned as u64)
 }
 
 fn check_descriptors(warnings: &mut Vec<HostWarning>) -> u64 {
@@ -368,7 +352,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let needs = Needs { cores: 2, data_dirs: vec![dir.path().to_owned()], direct: true };
         let host = check(&needs).unwrap();
-        assert!(host.ring_memory >= RING_MEMORY_MIN && host.ring_memory <= RING_MEMORY_MAX);
         assert!(host.descriptors > 0 && !host.kernel.is_empty());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -405,17 +388,11 @@ mod tests {
     }
 
     #[test]
-    fn ring_memory_shrinks_to_what_may_be_locked() {
-        let mib = 1 << 20;
-        assert_eq!(ring_memory(4, 8 * mib, false), Some(512 << 10));
-        assert_eq!(ring_memory(2, 8 * mib, false), Some(1 << 20));
-        assert_eq!(ring_memory(64, libc::RLIM_INFINITY, false), Some(RING_MEMORY_MAX));
-        assert_eq!(ring_memory(64, 8 * mib, true), Some(RING_MEMORY_MAX));
-        assert_eq!(ring_memory(64, 8 * mib, false), None);
-        assert_eq!(ring_memory(1, MEMLOCK_FLOOR - 1, true), None, "refused even for root");
-        for cores in 1..=40 {
-            let each = ring_memory(cores, 8 * mib, false).unwrap() as u64;
-            assert!(each * (cores * RINGS_PER_CORE) as u64 <= 8 * mib, "{cores} cores fit");
-        }
+    fn common_limit_of_locked_memory_is_enough_for_forty_cores() {
+        let common = 8 << 20;
+        assert!(locked_memory(40, false) <= common);
+        assert!(locked_memory(50, false) > common);
+        assert_eq!(locked_memory(1, false), MEMLOCK_FLOOR);
+        assert_eq!(locked_memory(500, true), MEMLOCK_FLOOR, "not counted, but looked at");
     }
 }

@@ -19,6 +19,35 @@ pub fn probe() -> Result<Vec<&'static str>, RingRefusal> {
     Ok(OPERATIONS.iter().filter(|(code, _)| lacks(*code)).map(|(_, name)| *name).collect())
 }
 
+/// Lets the kernel's helper threads of this thread's rings run on all of `cpus`. They inherit the
+/// pin of the core otherwise, and then wait behind it for its own writes and syncs.
+/// (IORING_REGISTER_IOWQ_AFF, Linux 5.14)
+///
+/// Call it on the core. Errors: an older kernel; nothing is changed then.
+#[expect(unsafe_code, reason = "io_uring_register has no wrapper")]
+pub fn spread_ring_helpers(cpus: &[usize]) -> Result<(), RingRefusal> {
+    let mut mask = [0_u64; 16];
+    for &cpu in cpus {
+        if let Some(word) = mask.get_mut(cpu / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    // Any ring will do: the call is about the calling thread's helpers, which all its rings share.
+    let ring = set_up(0)?;
+    // SAFETY: the mask is a bit set of the length named, and the kernel only reads it.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            libc::c_long::from(ring.as_raw_fd()),
+            REGISTER_HELPER_CPUS,
+            mask.as_ptr(),
+            size_of_val(&mask) as libc::c_long,
+        )
+    };
+    if done < 0 { Err(last_refusal()) } else { Ok(()) }
+}
+
+const REGISTER_HELPER_CPUS: libc::c_long = 17;
 const SETUP_IOPOLL: u32 = 1;
 const REGISTER_PROBE: libc::c_long = 8;
 const PROBE_OPS: usize = 256;
