@@ -38,6 +38,7 @@ class Broker:
     def start(self):
         """Returns once the broker says that it is ready; raises RuntimeError otherwise."""
         os.makedirs(self.data, exist_ok=True)
+        os.makedirs(os.path.dirname(self.log), exist_ok=True)
         command = [self.binary, "--data-dir", self.data, "--listen", self.bootstrap]
         for key, value in sorted(self.settings.items()):
             command += ["--set", f"{key}={value}"]
@@ -101,6 +102,7 @@ class Kafka(Broker):
 
     def start(self):
         os.makedirs(os.path.dirname(self.data), exist_ok=True)
+        os.makedirs(os.path.dirname(self.log), exist_ok=True)
         config = self.data + ".properties"
         with open(config, "w", encoding="ascii") as out:
             out.write(PROPERTIES.format(port=self.port, controller=free_port(), data=self.data))

@@ -64,6 +64,7 @@ STAGES = [
     Stage("rskafka", "rskafka's own test suite", [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
+    Stage("dumplog", "Apache Kafka's own tool reads our log files", with_java("dumplog.py", "{binary}", "{reference}"), 300),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           with_fault_venv("judge.py", "{binary}"), 1500),
 ]
