@@ -1,4 +1,4 @@
-"""The main job on real input: `corpus.py HOST:PORT [--only TEXT]`.
+"""The main job on real input: `corpus.py HOST:PORT [--only TEXT] [--every-reader]`.
 
 At least 100 MB of real text goes in line by line through five clients, each
 with five codecs, over 16 partitions, and comes out through another client by
@@ -130,7 +130,7 @@ def check(name, action):
     return True, value
 
 
-def judge(bootstrap, writer, codec, reader, path):
+def judge(bootstrap, writer, codec, readers, path):
     """One topic: write, look at the codecs, read. The number of failures."""
     topic = f"corpus-{writer}-{codec}-{os.getpid()}"
     megabytes = os.path.getsize(path) / 1e6
@@ -141,8 +141,9 @@ def judge(bootstrap, writer, codec, reader, path):
         if not ok:
             return 1
         failed = not check(f"stored as {codec} by {writer}", lambda: codecs(bootstrap, topic, codec))[0]
-        failed += not check(f"{reader} drains {codec} of {writer}",
-                            lambda: drain(reader, bootstrap, topic, path, partitions))[0]
+        for reader in readers:
+            failed += not check(f"{reader} drains {codec} of {writer}",
+                                lambda: drain(reader, bootstrap, topic, path, partitions))[0]
     with rawkafka.Connection(bootstrap) as admin:
         rawkafka.delete_topic(admin, topic)
     return failed
@@ -152,20 +153,22 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
     parser.add_argument("--only", default="", help="WRITER or WRITER:CODEC")
+    parser.add_argument("--every-reader", action="store_true", help="each topic through every client that reads")
     args = parser.parse_args()
     failed = 0
     for writer, paths in files().items():
         for codec, reader, path in zip(clients.CODECS, READERS[writer], paths):
             if not f"{writer}:{codec}".startswith(args.only):
                 continue
+            readers = [client.name for client in clients.ALL if "drain" in client.verbs] if args.every_reader else [reader]
             try:
                 needed = "java" if writer == "java-console" else writer
-                for name in (needed, reader):
+                for name in (needed, *readers):
                     clients.BY_NAME[name].command("drain")
             except tools.Missing as missing:
-                print(f"SKIP {writer} to {reader} with {codec}: {missing}", flush=True)
+                print(f"SKIP {writer} to {' '.join(readers)} with {codec}: {missing}", flush=True)
                 continue
-            failed += judge(args.bootstrap, writer, codec, reader, path)
+            failed += judge(args.bootstrap, writer, codec, readers, path)
     sys.exit(1 if failed else 0)
 
 

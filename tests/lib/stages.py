@@ -64,8 +64,15 @@ STAGES = [
     Stage("rskafka", "rskafka's own test suite", [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
+    Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
+          with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_java("dumplog.py", "{binary}", "{reference}"), 300),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           with_fault_venv("judge.py", "{binary}"), 1500),
+    Stage("malformed-long", "every bit of every request of every version flipped",
+          [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "--thorough", "--only", "sweep", "{reference}"],
+          7200, settings=ONLINE, long=True),
+    Stage("corpus-long", "the corpus through every client that reads",
+          with_venv("corpus.py", "{bootstrap}", "--every-reader"), 10800, settings=ONLINE, long=True),
 ]
 BY_NAME = {stage.name: stage for stage in STAGES}

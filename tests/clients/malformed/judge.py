@@ -1,4 +1,4 @@
-"""Malformed input: `judge.py HOST:PORT [--pid PID] [--reference] [--only TEXT]`.
+"""Malformed input: `judge.py HOST:PORT [--pid PID] [--reference] [--only TEXT] [--thorough]`.
 
 Every row's outcome was first seen on Apache Kafka 4.3.1; `--reference` judges
 such a broker (it ignores the rows' `ours`). `--pid` adds the memory check.
@@ -49,12 +49,13 @@ def main():
     parser.add_argument("--pid", type=int)
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--thorough", action="store_true", help="flip every bit of every request of every version")
     args = parser.parse_args()
 
     bench = Bench(args.bootstrap)
     before = resident_kib(args.pid) if args.pid else 0
     failed = 0
-    for source in (judge_rows(bench, args.reference, args.only), sweeps.judge(bench, args.reference, args.only),
+    for source in (judge_rows(bench, args.reference, args.only), sweeps.judge(bench, args.reference, args.only, args.thorough),
                    floods.judge(bench, args.reference, args.only)):
         for name, reason in source:
             if reason is None:

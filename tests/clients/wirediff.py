@@ -1,0 +1,282 @@
+"""The same requests to Apache Kafka and to this broker: `wirediff.py HOST:PORT [--other HOST:PORT]`.
+
+Starts Apache Kafka (or takes the broker at --other), sends one sequence of
+valid requests, in every version that both serve, to both, and compares the
+decoded answers field by field, apart from what must differ: ids, addresses,
+sizes of the disk, the wording of messages. Differences on purpose are listed
+in ON_PURPOSE with their reason.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import tools  # noqa: E402
+from broker import Kafka  # noqa: E402
+from messages import MESSAGES  # noqa: E402
+from rawkafka import Closed, Connection, Silent, batch, batches, offsets, record  # noqa: E402
+
+STAMP = int(time.time()) * 1000 - 3_600_000
+TOPIC = 2
+
+# What belongs to the machine or the moment.
+OWN = {"topic_id", "cluster_id", "host", "port", "node_id", "controller_id", "leader_id", "log_dir", "total_bytes",
+       "usable_bytes", "throttle_time_ms", "producer_id", "last_timestamp", "broker_id", "partition_size", "rack",
+       "finalized_features_epoch", "cluster_authorized_operations", "topic_authorized_operations", "documentation"}
+COUNTED = {"replica_nodes", "isr_nodes", "replicas", "brokers"}  # lists of nodes: only how many
+SORTED = {"topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name"}
+
+# (part of the label, path of the field): why it may differ.
+ON_PURPOSE = {
+    ("", "configs[min.insync.replicas].config_source"): "Kafka shows its replica feature's own default",
+    ("", "configs[min.insync.replicas].synonyms"): "Kafka shows its replica feature's own default",
+    ("", "eligible_leader_replicas"): "null and empty both say that there is none",
+    ("", "last_known_elr"): "null and empty both say that there is none",
+}
+
+
+def one(value=b"value", **over):
+    return batch([value], base_timestamp=STAMP, **over)
+
+
+def requests(name):
+    """(label, key, fields, first version or None) of the whole sequence, in order.
+
+    "{}" in a label stands for the version: a topic per version keeps them apart.
+    """
+    def part(**fields):
+        return {"topics": [{"name": name, "topic_id": "ID", "partitions": [dict({"index": 0}, **fields)]}]}
+
+    def resource(**fields):
+        return {"resources": [dict({"resource_type": TOPIC, "resource_name": name}, **fields)]}
+
+    three = batch([b"a", b"b", b"c"], base_timestamp=STAMP, max_timestamp=STAMP + 2000,
+                  payload=b"".join(record(i, key=b"k", value=b"v%d" % i, timestamp_delta=i * 1000,
+                                          headers=[(b"h", None), (b"i", b"")]) for i in range(3)))
+    yield "produce one record", 0, part(records=one()), None
+    yield "produce three records", 0, part(records=three), None
+    yield "produce gzip", 0, part(records=one(attributes=1)), None
+    yield "produce with acks 1", 0, dict(part(records=one()), acks=1), None
+    yield "produce a bad CRC", 0, part(records=one(crc=1)), None
+    yield "produce to an unknown partition", 0, part(records=one(), index=9), None
+    yield "fetch from the start", 1, dict(part(fetch_offset=0), max_wait_ms=0), None
+    yield "fetch from within a batch", 1, dict(part(fetch_offset=2), max_wait_ms=0), None
+    yield "fetch one byte", 1, dict(part(fetch_offset=0, partition_max_bytes=1), max_wait_ms=0), None
+    yield "fetch at the end", 1, dict(part(fetch_offset="END"), max_wait_ms=0), None
+    yield "fetch beyond the end", 1, dict(part(fetch_offset=10_000), max_wait_ms=0), None
+    yield "fetch read_committed", 1, dict(part(fetch_offset=0), max_wait_ms=0, isolation_level=1), None
+    yield "fetch an unknown partition", 1, dict(part(fetch_offset=0, index=9), max_wait_ms=0), None
+    for timestamp, first in ((-1, None), (-2, None), (-3, 7), (-4, 8), (-5, 9), (0, None), (STAMP + 1500, None), (STAMP * 2, None)):
+        label = "a second in" if timestamp == STAMP + 1500 else "the far future" if timestamp > STAMP else timestamp
+        yield f"list offsets for {label}", 2, part(timestamp=timestamp), first
+    yield "list offsets read_committed", 2, dict(part(timestamp=-1), isolation_level=1), 2
+    yield "metadata by name", 3, {"topics": [{"name": name}], "allow_auto_topic_creation": False}, None
+    yield "metadata of no topic", 3, {"topics": [], "allow_auto_topic_creation": False}, 1
+    yield "metadata of an unknown topic", 3, {"topics": [{"name": "wd-none"}], "allow_auto_topic_creation": False}, 4
+    yield "metadata by id", 3, {"topics": [{"topic_id": "ID", "name": None}], "allow_auto_topic_creation": False}, 12
+    yield "metadata of an unknown id", 3, {"topics": [{"topic_id": b"\x09" * 16, "name": None}]}, 12
+    yield "epoch end", 23, part(leader_epoch=0), None
+    yield "epoch end of an epoch to come", 23, part(leader_epoch=5), None
+    yield "describe some configs", 32, resource(keys=["retention.ms", "cleanup.policy", "max.message.bytes", "no.such"]), None
+    yield "describe some configs with synonyms", 32, dict(resource(keys=["retention.ms", "min.insync.replicas"]),
+                                                          include_synonyms=True), None
+    yield "describe all configs", 32, resource(keys=None), None
+    yield "alter a config", 44, resource(configs=[{"name": "retention.ms", "op": 0, "value": "5000000"}]), None
+    yield "alter an unknown config", 44, resource(configs=[{"name": "no.such", "op": 0, "value": "1"}]), None
+    yield "describe the altered config", 32, dict(resource(keys=["retention.ms"]), include_synonyms=True), None
+    yield "alter configs as a whole", 33, resource(configs=[{"name": "retention.ms", "value": "6000000"}]), None
+    yield "create partitions", 37, {"topics": [{"name": name, "count": "MORE"}]}, None
+    yield "create no more partitions", 37, {"topics": [{"name": name, "count": 1}]}, None
+    yield "describe log dirs", 35, {"topics": [{"name": name, "partitions": [0, 1]}]}, None
+    yield "describe producers", 61, {"topics": [{"name": name, "partitions": [0, 1]}]}, None
+    yield "describe cluster", 60, {}, None
+    yield "list reassignments", 46, {"topics": None}, None
+    yield "describe topic partitions", 75, {"topics": [{"name": name}]}, None
+    yield "describe topic partitions, one at a time", 75, {"topics": [{"name": name}], "response_partition_limit": 1}, None
+    yield "init producer id", 22, {}, None
+    yield "API versions", 18, {}, None
+
+
+def creations(name):
+    """The CreateTopics requests of one version."""
+    yield "create a topic", {"topics": [{"name": name, "num_partitions": 2, "configs": [
+        {"name": "retention.ms", "value": "86400000"}]}]}
+    yield "create a topic that exists", {"topics": [{"name": name}]}
+    yield "create a topic, validate only", {"topics": [{"name": name + "-only"}], "validate_only": True}
+    yield "create a bad name and no partitions", {"topics": [{"name": "a/b"}, {"name": name + "-0", "num_partitions": 0}]}
+
+
+class Side:
+    """One of the two brokers."""
+
+    def __init__(self, bootstrap):
+        self.bootstrap = bootstrap
+        self.connection = Connection(bootstrap)
+        self.versions = self.connection.versions()
+        self.ids = {}
+
+    def ask(self, key, version, fields, name):
+        """The decoded answer, or "closed", "silent", "garbage"; fills in END, MORE and ID."""
+        filled = self.fill(fields, name)
+        try:
+            return self.connection.call(key, version, **filled)
+        except (Closed, Silent, ValueError) as error:
+            self.connection.close()
+            self.connection = Connection(self.bootstrap)
+            return f"{type(error).__name__}: {error}"
+
+    def fill(self, value, name):
+        if isinstance(value, dict):
+            return {k: self.fill(v, name) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.fill(v, name) for v in value]
+        if value == "END":
+            return offsets(self.connection, name, 0)[1]
+        if value == "ID":
+            return self.ids[name]
+        if value == "MORE":
+            return len(self.connection.call(3, 4, topics=[{"name": name}])["topics"][0]["partitions"]) + 1
+        return value
+
+    def wait(self, name, partitions):
+        for _ in range(200):
+            topic = self.connection.call(3, 12, topics=[{"name": name}], allow_auto_topic_creation=False)["topics"][0]
+            if len(topic["partitions"]) >= partitions and all(
+                    offsets(self.connection, name, p)[0] == 0 for p in range(partitions)):
+                self.ids[name] = topic["topic_id"]
+                return
+            time.sleep(0.02)
+        raise ValueError(f"{self.bootstrap}: no leaders for {name}")
+
+
+def plain(value, key=None):
+    """An answer without what must differ, and with records as batches."""
+    if isinstance(value, dict):
+        return {k: plain(v, k) for k, v in value.items() if k not in OWN}
+    if isinstance(value, list):
+        if key in COUNTED:
+            return len(value)
+        rows = [plain(v) for v in value]
+        name = SORTED.get(key)
+        return sorted(rows, key=lambda row: row.get(name) or 0 if isinstance(row, dict) else row) if name and all(
+            isinstance(row, dict) and name in row for row in rows) else rows
+    if key == "records":
+        return [{k: v for k, v in found.items() if k not in ("bytes", "leader_epoch")} | {"tail": found["bytes"][21:].hex()}
+                for found in batches(value or b"")]
+    if key == "error_message":
+        return value is not None and value != ""
+    return value
+
+
+def differences(ours, theirs, path=""):
+    """(path, ours, theirs) wherever two plain answers differ."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(set(ours) | set(theirs)):
+            yield from differences(ours.get(key, "absent"), theirs.get(key, "absent"), f"{path}.{key}" if path else key)
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        named = all(isinstance(row, dict) and "name" in row for row in ours + theirs)
+        if named:
+            a, b = ({row["name"]: row for row in rows} for rows in (ours, theirs))
+            for name in sorted(set(a) | set(b)):
+                yield from differences(a.get(name, "absent"), b.get(name, "absent"), f"{path}[{name}]")
+        elif len(ours) != len(theirs):
+            yield path, f"{len(ours)} entries", f"{len(theirs)} entries"
+        else:
+            for i, (a, b) in enumerate(zip(ours, theirs)):
+                yield from differences(a, b, f"{path}[{i}]")
+    elif ours != theirs:
+        yield path, ours, theirs
+
+
+def excused(label, path):
+    return any(part in label and path.endswith(field) or part in label and field in path for part, field in ON_PURPOSE)
+
+
+def compare(label, ours, theirs):
+    """Prints the line of one check; whether it passed."""
+    found = [d for d in differences(plain(ours), plain(theirs)) if not excused(label, d[0])]
+    if not found:
+        print(f"PASS {label}", flush=True)
+        return True
+    shown = "; ".join(f"{path or 'answer'}: ours {json.dumps(a, default=str)[:120]}, Kafka {json.dumps(b, default=str)[:120]}"
+                      for path, a, b in found[:6])
+    print(f"FAIL {label}: {shown}{f' and {len(found) - 6} more' if len(found) > 6 else ''}", flush=True)
+    return False
+
+
+def common(ours, theirs, key):
+    """The versions of an API that both sides and our codec know."""
+    if key not in ours.versions or key not in theirs.versions:
+        return range(0)
+    low = max(ours.versions[key][0], theirs.versions[key][0], MESSAGES[key][1])
+    return range(low, min(ours.versions[key][1], theirs.versions[key][1], MESSAGES[key][2]) + 1)
+
+
+def judge(ours, theirs, only):
+    failed, stamp = 0, f"{os.getpid()}"
+    for version in common(ours, theirs, 19):
+        name = f"wd-create-{stamp}-{version}"
+        for label, fields in creations(name):
+            answers = [side.ask(19, version, fields, name) for side in (ours, theirs)]
+            failed += not compare(f"CreateTopics v{version}: {label}", *answers)
+            if label == "create a topic":
+                for side in (ours, theirs):
+                    side.wait(name, 2)
+    subject = f"wd-subject-{stamp}"
+    for side in (ours, theirs):
+        side.ask(19, 5, {"topics": [{"name": subject, "num_partitions": 2}]}, subject)
+        side.wait(subject, 2)
+    for label, key, fields, first in requests(subject):
+        for version in common(ours, theirs, key):
+            title = f"{MESSAGES[key][0]} v{version}: {label}"
+            if version < (first or 0) or only not in title:
+                continue
+            answers = [side.ask(key, version, fields, subject) for side in (ours, theirs)]
+            if key == 18:
+                answers = [served(answer) for answer in answers]
+            failed += not compare(title, *answers)
+            if key == 37:
+                for side in (ours, theirs):
+                    side.wait(subject, 3)
+    for version in common(ours, theirs, 20):
+        name = f"wd-create-{stamp}-{version}"
+        for label, doomed in (("delete a topic", name), ("delete it again", name)):
+            fields = {"topics": [{"name": doomed}], "topic_names": [doomed]}
+            answers = [side.ask(20, version, fields, name) for side in (ours, theirs)]
+            failed += not compare(f"DeleteTopics v{version}: {label}", *answers)
+            time.sleep(0.3)
+    return failed
+
+
+def served(answer):
+    """ApiVersions: only its shape, since the offers differ; features are ours to choose."""
+    return {"error_code": answer["error_code"]} if isinstance(answer, dict) else answer
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("--other", help="a running Apache Kafka, instead of starting one")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    kafka = None
+    if not args.other:
+        kafka = Kafka("", os.path.join(tools.HOME, "data", "wirediff-kafka"), os.path.join(tools.HOME, "logs", "wirediff.kafka.log"),
+                      {"auto.create.topics.enable": "false"})
+        kafka.forget()
+        kafka.start()
+    try:
+        failed = judge(Side(args.bootstrap), Side(args.other or kafka.bootstrap), args.only)
+    finally:
+        if kafka:
+            kafka.stop()
+            kafka.forget()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
