@@ -14,6 +14,9 @@ pub mod limits;
 /// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
 pub mod batch;
 
+/// A look inside a record batch, with bounded memory whatever the bytes say.
+pub mod records;
+
 /// The commit journal of one core: one durable write for all its partitions.
 pub mod journal;
 

@@ -30,13 +30,22 @@ pub const RECORD_BYTES_MIN: usize = 7;
 
 /// Most bytes one batch may decompress to before deep validation or a lookup by time gives up.
 ///
-/// The output is streamed through [`RECORDS_WINDOW_BYTES`], so this bounds time, not memory.
+/// The output is streamed, so this bounds time, not memory.
 pub const RECORDS_OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// Memory one batch may use while its records are read, compressed or not.
-///
-/// Holds the window of the codec (snappy and lz4 blocks, zstd windows) and the record at hand.
-pub const RECORDS_WINDOW_BYTES: usize = 8 * 1024 * 1024;
+/// Buffer through which the decompressed records of one batch stream.
+pub const RECORDS_INPUT_BYTES: usize = 64 * 1024;
+
+/// Largest block of snappy data: the format decompresses only whole blocks, and some clients put a
+/// whole batch in one. A larger one is refused as damaged.
+pub const SNAPPY_BLOCK_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes a byte of snappy data can stand for at most: an element of 3 bytes copies 64.
+pub const SNAPPY_RATIO_MAX: usize = 22;
+
+/// Largest window of zstd data, as a power of two: what every consumer's library accepts unasked, and
+/// what the highest levels of producers declare. Memory is touched only as far as the output goes.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// Largest segment file: positions in an index are 32 bits, and Kafka's `segment.bytes` is an i32.
 pub const SEGMENT_BYTES_MAX: u64 = 0x7fff_ffff;
