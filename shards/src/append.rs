@@ -202,6 +202,7 @@ impl PartitionLog {
         }
         self.segments.append(base, next, batch.len(), max_timestamp);
         self.marks.staged(next);
+        self.tasks.note_append();
     }
 }
 

@@ -8,7 +8,7 @@ use millstream_io::units::{
 
 use super::*;
 use crate::message::{Isolation, OpenPartition, PartitionConfig};
-use crate::partition_log::{CommitShare, RecoveredLog};
+use crate::partition_log::{CommitShare, RecoveredLog, WriteMode};
 
 const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
 const LONG_AGO: TimestampMs = TimestampMs::new(i64::MIN);
@@ -213,7 +213,7 @@ fn large_run_goes_straight_to_the_segments_but_for_its_last_block() {
     let CommitShare::Direct { from, to } = share else { panic!("{share:?}") };
     assert!(to.since(from) < 4096, "{from:?} {to:?}");
     log.commit_begun(share);
-    let plan = log.plan_direct(from).expect("something to write");
+    let plan = log.plan_write(WriteMode::Direct { to: from }).expect("something to write");
     assert_eq!(plan.make.len(), 3, "three segments get their files");
     for piece in &plan.pieces {
         let mut block = vec![0xa5; crate::partition_log::block_bytes(*piece)];
@@ -222,10 +222,9 @@ fn large_run_goes_straight_to_the_segments_but_for_its_last_block() {
     }
     let wrote: u64 = plan.pieces.iter().map(|piece| bytes_u64(piece.len())).sum();
     assert_eq!(wrote, from.get());
-    assert!(log.plan_write_behind(false).is_none(), "one write at a time");
+    assert!(log.plan_write(WriteMode::Relief).is_none(), "one write at a time");
     log.files_made(&plan.make);
-    log.write_done(Some(from));
-    log.sync_done(from);
+    log.write_done(&plan, true);
     let done = log.commit_done(from);
     assert_eq!((done.bytes, done.durable_end), (to.get(), Offset::at(5)));
     assert_eq!(bytes_usize(log.unwritten_bytes()), bytes_usize(to.since(from)));

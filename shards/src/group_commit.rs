@@ -50,7 +50,7 @@ impl<T> GroupCommit<T> {
         GroupCommit::default()
     }
 
-    /// Rounds begun so far.
+    /// Rounds departed so far.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -64,12 +64,17 @@ impl<T> GroupCommit<T> {
         self.dirty.len()
     }
 
+    /// The partitions that wait for a round, in their order.
+    pub fn dirty_slots(&self) -> impl Iterator<Item = Slot> {
+        self.dirty.iter().copied()
+    }
+
     /// Requests that wait for an answer.
     pub fn waiting(&self) -> usize {
         self.flying.len() + self.next.len()
     }
 
-    /// True when [`GroupCommit::begin`] would begin a round.
+    /// True when a round may begin.
     pub fn is_due(&self) -> bool {
         !self.in_flight && !self.dirty.is_empty()
     }
@@ -95,33 +100,51 @@ impl<T> GroupCommit<T> {
         }
     }
 
-    /// Begins a round if none is in flight and a partition is dirty: gives each dirty partition to
-    /// `take`, which says whether its staged bytes are in the round. Those that are not stay dirty
-    /// and come first next time. True when the round has begun: it must be finished.
-    pub fn begin(&mut self, mut take: impl FnMut(Slot) -> Taken) -> bool {
+    /// Begins a round if none is in flight and a partition is dirty. It must be finished.
+    pub fn begin(&mut self) -> bool {
         if !self.is_due() {
             return false;
         }
         assert!(self.flying.is_empty(), "{} requests wait for a past round", self.flying.len());
-        let mut began = false;
+        self.in_flight = true;
+        true
+    }
+
+    /// Gives each dirty partition to `take`, which says what of it is in the round. Those that are
+    /// not wholly in it stay dirty, in their order. Says how many are in.
+    ///
+    /// # Panics
+    /// When no round was begun.
+    pub fn take(&mut self, mut take: impl FnMut(Slot) -> Taken) -> usize {
+        assert!(self.in_flight, "partitions are taken into a round that was not begun");
+        let mut taken = 0;
         for _ in 0..self.dirty.len() {
             let Some(slot) = self.dirty.pop_front() else { break };
             match take(slot) {
-                Taken::Whole => began = true,
+                Taken::Whole => taken += 1,
+                Taken::Part => {
+                    taken += 1;
+                    self.dirty.push_back(slot);
+                }
                 Taken::Deferred => self.dirty.push_back(slot),
                 Taken::Gone => {}
             }
         }
-        if began {
-            self.in_flight = true;
-            self.rounds += 1;
-            std::mem::swap(&mut self.flying, &mut self.next);
-        }
-        began
+        taken
+    }
+
+    /// The round is complete: whoever waits now waits for it, and who comes later for the next.
+    pub fn depart(&mut self) {
+        assert!(self.in_flight, "a round departs that was not begun");
+        self.rounds += 1;
+        self.flying.append(&mut self.next);
     }
 
     /// The round in flight has ended, well or badly: gives everybody who waited for it to `settle`,
     /// which answers, or gives back a request that a partition left out of the round holds up.
+    ///
+    /// # Panics
+    /// When none is in flight.
     pub fn finish(&mut self, mut settle: impl FnMut(T) -> Option<T>) {
         assert!(self.in_flight, "a round ends that is not in flight");
         self.in_flight = false;
@@ -130,6 +153,11 @@ impl<T> GroupCommit<T> {
                 self.next.push(unsettled);
             }
         }
+    }
+
+    /// Everybody who waits.
+    pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.flying.iter_mut().chain(&mut self.next)
     }
 
     /// Takes everybody out who waits, to tell them that no answer can be given. The round in
@@ -146,6 +174,8 @@ impl<T> GroupCommit<T> {
 pub enum Taken {
     /// All its staged bytes are in the round.
     Whole,
+    /// Some of it is in the round, and the rest waits for the next.
+    Part,
     /// It waits for the next round.
     Deferred,
     /// The partition went away, or has nothing staged any more.
@@ -166,6 +196,14 @@ mod tests {
         (0..count).map(|partition| table.insert(at(partition), ())).collect()
     }
 
+    /// Begins a round of all that `take` takes, and departs.
+    fn depart(commit: &mut GroupCommit<u32>, take: impl FnMut(Slot) -> Taken) -> usize {
+        assert!(commit.begin());
+        let taken = commit.take(take);
+        commit.depart();
+        taken
+    }
+
     fn settled(commit: &mut GroupCommit<u32>) -> Vec<u32> {
         let mut done = Vec::new();
         commit.finish(|ticket| {
@@ -179,21 +217,21 @@ mod tests {
     fn one_round_takes_all_that_was_staged_meanwhile() {
         let slots = slots(3);
         let mut commit = GroupCommit::new();
-        assert!(!commit.begin(|_| Taken::Whole), "nothing is staged");
+        assert!(!commit.begin(), "nothing is staged");
         commit.staged(slots[0]);
         commit.wait(Due::Next, 1);
-        assert!(commit.begin(|_| Taken::Whole));
+        depart(&mut commit, |_| Taken::Whole);
         commit.staged(slots[1]);
         commit.wait(Due::Next, 2);
         commit.staged(slots[2]);
         commit.wait(Due::Next, 3);
-        assert!(!commit.begin(|_| Taken::Whole), "one round at a time");
+        assert!(!commit.begin(), "one round at a time");
         assert_eq!(settled(&mut commit), [1]);
         let mut taken = Vec::new();
-        assert!(commit.begin(|slot| {
+        depart(&mut commit, |slot| {
             taken.push(slot);
             Taken::Whole
-        }));
+        });
         assert_eq!(taken, slots[1..]);
         assert_eq!(settled(&mut commit), [2, 3]);
         assert_eq!(commit.rounds(), 2);
@@ -205,7 +243,7 @@ mod tests {
         let mut commit = GroupCommit::new();
         commit.staged(slots[0]);
         commit.wait(Due::Next, 1);
-        assert!(commit.begin(|_| Taken::Whole));
+        depart(&mut commit, |_| Taken::Whole);
         commit.wait(Due::InFlight, 2);
         assert_eq!(settled(&mut commit), [1, 2]);
         assert!(!commit.is_due());
@@ -218,26 +256,27 @@ mod tests {
         slots.iter().for_each(|slot| commit.staged(*slot));
         commit.wait(Due::Next, 7);
         let fits = |slot| if slot == slots[1] { Taken::Deferred } else { Taken::Whole };
-        assert!(commit.begin(fits));
+        assert_eq!(depart(&mut commit, fits), 2);
         commit.finish(Some);
         assert_eq!(commit.waiting(), 1);
         let mut taken = Vec::new();
         commit.staged(slots[0]);
-        assert!(commit.begin(|slot| {
+        depart(&mut commit, |slot| {
             taken.push(slot);
             Taken::Whole
-        }));
+        });
         assert_eq!(taken, [slots[1], slots[0]]);
         assert_eq!(settled(&mut commit), [7]);
     }
 
     #[test]
-    fn round_of_vanished_partitions_does_not_begin() {
+    fn round_of_vanished_partitions_is_empty() {
         let slots = slots(1);
         let mut commit: GroupCommit<u32> = GroupCommit::new();
         commit.staged(slots[0]);
-        assert!(!commit.begin(|_| Taken::Gone));
-        assert!(!commit.is_in_flight());
+        assert_eq!(depart(&mut commit, |_| Taken::Gone), 0);
+        commit.finish(Some);
+        assert!(!commit.is_due());
     }
 
     proptest! {
@@ -257,7 +296,12 @@ mod tests {
                         asked += 1;
                     }
                     2 if begun == ended => {
-                        if commit.begin(|_| Taken::Whole) { begun += 1; staged = [false; 4]; }
+                        if commit.begin() {
+                            commit.take(|_| Taken::Whole);
+                            commit.depart();
+                            begun += 1;
+                            staged = [false; 4];
+                        }
                     }
                     2 => {
                         commit.wait(Due::InFlight, (asked, begun));

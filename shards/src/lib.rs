@@ -9,14 +9,29 @@ pub mod aborted;
 /// The write verb: one checked batch into its partition's log.
 pub mod append;
 
+/// Looking into a segment file for a reader.
+pub mod cold;
+
+/// The task that commits.
+pub mod commit_task;
+
 /// Where sequential readers of a partition will go on.
 pub mod cursors;
 
 /// One flush for all that was staged since the last.
 pub mod group_commit;
 
-/// Which journal files are still needed.
-pub mod journal_ledger;
+/// The writing side of one core's disk.
+pub mod disk_shell;
+
+/// Telling the tasks of a core that something changed.
+pub mod event;
+
+/// Whether a data directory may be written to.
+pub mod health;
+
+/// The tasks behind the journal.
+pub mod housekeeping_task;
 
 /// Which leader epoch wrote which part of a log.
 pub mod leader_epochs;
@@ -24,8 +39,14 @@ pub mod leader_epochs;
 /// Every bound of this floor in one place.
 pub mod limits;
 
+/// What cores say to each other.
+pub mod mesh;
+
 /// What crosses the boundary to append and to read.
 pub mod message;
+
+/// What one core counts.
+pub mod metrics;
 
 /// One partition as its owner holds it.
 pub mod partition_log;
@@ -42,14 +63,35 @@ pub mod producers;
 /// Questions that move no records.
 pub mod query;
 
+/// Offsets of one shard by position or by time.
+pub mod query_task;
+
 /// The read verb: what to send for one partition.
 pub mod read;
+
+/// Reads of one shard for one request.
+pub mod read_task;
+
+/// The first record of a time within one batch.
+pub mod record_time;
+
+/// From a data directory as a crash left it to partitions that can be opened.
+pub mod recover;
 
 /// The way into the shards from a core.
 pub mod router;
 
+/// What one core owns.
+pub mod shard;
+
 /// The partitions of a shard, by slot and by id.
 pub mod table;
+
+/// Starting the shards on their cores, and stopping them in order.
+pub mod runtime;
+
+/// Finding the batch of a timestamp.
+pub mod seek;
 
 /// The segments of a partition and how far their files are.
 pub mod segments;

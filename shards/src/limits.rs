@@ -28,3 +28,60 @@ pub const WRITE_PIECE_BYTES: usize = 1024 * 1024;
 pub const DIRECT_RUN_BYTES: u64 = bytes_u64(millstream_io::limits::DIRECT_RUN_BYTES);
 
 const _: () = assert!(WRITE_PIECE_BYTES.is_multiple_of(BLOCK_BYTES));
+
+/// Partitions one shard holds. More are refused at creation, topic by topic.
+pub const PARTITIONS_PER_SHARD_MAX: usize = 50_000;
+
+/// Bounds of one shard that its host's memory sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardLimits {
+    /// Bytes staged and not durable: beyond, doors wait before they append.
+    pub staged_bytes_max: u64,
+    /// Durable bytes in no segment file yet: from half of it on the largest are written, beyond it
+    /// doors wait before they append.
+    pub unwritten_bytes_max: u64,
+    /// Memory of the tails: beyond, the oldest chunks that are in files are given back.
+    pub tail_bytes_max: u64,
+    /// Bytes of a partition only in memory and journal, from which on they are written behind.
+    pub behind_bytes: u64,
+    /// Bytes of log between two checkpoints of a partition: what a crash makes recovery scan.
+    pub checkpoint_bytes: u64,
+    /// Segment files held open for direct writes, and for readers: the longest unused are closed.
+    pub direct_files_max: usize,
+    pub read_files_max: usize,
+    /// Memory of the indexes of sealed segments: the oldest are given back.
+    pub index_bytes_max: u64,
+    /// `producer.id.expiration.ms`.
+    pub producer_expiry_ms: i64,
+}
+
+impl Default for ShardLimits {
+    fn default() -> ShardLimits {
+        ShardLimits {
+            staged_bytes_max: 64 << 20,
+            unwritten_bytes_max: 256 << 20,
+            tail_bytes_max: 256 << 20,
+            behind_bytes: millstream_io::limits::WRITE_BEHIND_BYTES,
+            checkpoint_bytes: millstream_io::limits::CHECKPOINT_BYTES,
+            direct_files_max: 128,
+            read_files_max: 256,
+            index_bytes_max: 32 << 20,
+            producer_expiry_ms: 24 * 3600 * 1000,
+        }
+    }
+}
+
+/// Writes behind the journal that are planned at once. More partitions wait for the next look.
+pub const PLANNED_WRITES_MAX: usize = 64;
+
+/// Partitions whose bytes are given to the segments at once when memory runs short.
+pub const PRESSURE_PARTITIONS: usize = 32;
+
+/// Direct writes of one plan that are under way at once.
+pub const WRITES_AT_ONCE: usize = 8;
+
+/// Workers behind the journal on one core, each with one partition at a time.
+pub const WORKERS: usize = 8;
+
+/// Free space from which on a full disk takes appends again.
+pub const FREE_BYTES_TO_RESUME: u64 = 4 << 20;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_io::batch::{CheckedBatch, TimestampType};
-use millstream_io::disk::DiskFile;
+use millstream_io::disk::{DiskErrorKind, DiskFile};
 use millstream_io::units::{
     FilePosition, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId,
     TopicPartition,
@@ -75,7 +75,7 @@ pub enum AppendError {
     /// A timestamp outside of `message.timestamp.before.max.ms` / `after.max.ms`.
     InvalidTimestamp { at: TopicPartition, now: TimestampMs, got: TimestampMs },
     /// The data directory failed a write or a sync; it takes no more until the broker is restarted.
-    Storage { directory: Arc<PathBuf>, errno: i32 },
+    Storage { directory: Arc<PathBuf>, cause: DiskErrorKind },
     /// No space left. Appends work again by themselves once there is.
     DiskFull { directory: Arc<PathBuf> },
     /// The device has not finished a flush within the watchdog's time.
@@ -134,9 +134,9 @@ impl fmt::Display for AppendError {
                 f,
                 "timestamp {got} in a batch for {at} is too far from the broker's {now} (message.timestamp.before.max.ms, message.timestamp.after.max.ms)"
             ),
-            AppendError::Storage { directory, errno } => write!(
+            AppendError::Storage { directory, cause } => write!(
                 f,
-                "data directory {} failed (errno {errno}) and takes no writes until it is repaired and the broker is restarted",
+                "data directory {} takes no writes until it is repaired and the broker is restarted: {cause}",
                 directory.display()
             ),
             AppendError::DiskFull { directory } => write!(

@@ -1,8 +1,11 @@
 //! One partition as its owner holds it: what is staged, committed, written and synced, and where.
 
 mod flow;
+mod upkeep;
 
-pub use flow::{CommitShare, Committed, SyncPlan, WritePlan, block_bytes};
+pub use upkeep::Tasks;
+
+pub use flow::{CommitShare, Committed, WriteMode, WritePlan, block_bytes};
 
 use std::sync::Arc;
 
@@ -42,6 +45,11 @@ pub struct PartitionLog {
     pub(crate) segments: Segments,
     pub(crate) tail: TailCache,
     pub(crate) cursors: Cursors,
+    pub(crate) tasks: Tasks,
+    /// Its topic is being deleted: no append is taken.
+    pub(crate) dropping: bool,
+    /// The shard's eviction has it in its list.
+    pub(crate) listed_for_eviction: bool,
     flow: flow::Flow,
 }
 
@@ -54,6 +62,8 @@ pub struct RecoveredLog {
     pub producers: Producers,
     pub aborted: AbortedTransactions,
     pub segments: Segments,
+    /// The directory stands with a manifest that says the same.
+    pub home_made: bool,
 }
 
 impl PartitionLog {
@@ -84,7 +94,10 @@ impl PartitionLog {
             segments: found.segments,
             tail: TailCache::new(end, found.log_end),
             cursors: Cursors::default(),
-            flow: flow::Flow::at(end),
+            tasks: Tasks::recovered(end, found.home_made),
+            dropping: false,
+            listed_for_eviction: false,
+            flow: flow::Flow::at(end, found.log_end),
         };
         for segment in log.segments.iter_mut() {
             segment.closed = true;
@@ -162,7 +175,11 @@ impl PartitionLog {
     /// Gives up the records below `log_start`, clamped to what is stable. The files follow later.
     pub fn delete_before(&mut self, log_start: Offset) -> Offset {
         let log_start = log_start.min(self.marks.last_stable());
+        if log_start <= self.marks.log_start() {
+            return self.marks.log_start();
+        }
         self.marks.delete_before(log_start);
+        self.tasks.manifest_changed();
         self.epochs.delete_before(self.marks.log_start());
         self.aborted.delete_before(self.marks.log_start());
         self.marks.log_start()

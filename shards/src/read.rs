@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use millstream_io::sparse_index::BatchStart;
 use millstream_io::units::{FilePosition, LeaderEpoch, Offset, SegmentId};
 
 use crate::message::{Chunk, EpochEnd, Isolation, OpenSegment, Read, ReadError, ReadPlan};
 use crate::partition_log::PartitionLog;
 use crate::position::LogPosition;
+use crate::segments::Index;
 
 /// What a request has left when it comes to a partition.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +34,9 @@ pub struct ColdAsk {
     pub segment: SegmentId,
     /// The batch that holds this offset comes first.
     pub target: Offset,
-    /// Where that batch starts, when a sequential reader stopped there.
-    pub known: Option<FilePosition>,
+    /// A batch at or before it, from which to walk; `None` when the index must be asked, which is
+    /// not in memory.
+    pub from: Option<BatchStart>,
     /// Bytes of the file that are written and may be read.
     pub end: FilePosition,
     pub bytes_max: u64,
@@ -174,11 +177,17 @@ impl PartitionLog {
             .cursors
             .find(target)
             .filter(|at| (segment.start..segment.end()).contains(at) && *at < written);
+        let from = match (known, &segment.index) {
+            (Some(at), _) => Some(BatchStart { base: target, at: segment.file_position(at) }),
+            (None, Index::Memory(index)) => Some(index.offsets.floor(target)),
+            (None, Index::File(Some(index))) => Some(index.offsets.floor(target)),
+            (None, Index::File(None)) => None,
+        };
         let next_segment = self.segments.at_offset(segment.next).map(|next| next.id.base);
         ColdAsk {
             segment: segment.id,
             target,
-            known: known.map(|at| segment.file_position(at)),
+            from,
             end: segment.file_position(segment.end().min(written)),
             bytes_max: room.bytes_left,
             whole_first: room.whole_first,

@@ -1,44 +1,71 @@
-//! The way into the shards from a core: one router a core, which knows every shard's inbox.
+//! The way into the shards from a core: one router a core, which knows every shard's lanes.
 
-use std::future::Future;
+mod collect;
+
 use std::num::NonZeroU16;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
 use std::time::Duration;
 
+use millstream_io::runtime::{Post, Promise, Reply, oneshot, timeout};
 use millstream_io::units::{ShardId, TopicId, TopicPartition};
 
+pub use collect::AppendTicket;
+
+use crate::mesh::{AppendOrder, Ask, LocalShard, drop_topic, open_all, wait_for_room};
 use crate::message::{
-    Append, AppendError, Appended, DroppedTopic, EpochEnd, OpenError, OpenPartition,
-    PartitionConfig, Read, ReadError, ReadLimits, ReadPlan, Want, Woken,
+    Append, DroppedTopic, EpochEnd, OpenError, OpenPartition, PartitionConfig, Read, ReadError,
+    ReadLimits, ReadPlan, Want, Woken,
 };
+use crate::metrics::{Levels, Metrics};
 use crate::placement;
 use crate::query::{
     ActiveProducer, EpochQuery, OffsetFound, OffsetQuery, PartitionSize, QueryError,
 };
+use crate::shard::Shard;
+use crate::waiters::Wait;
+
+use collect::{Split, gather};
 
 /// Routes what a door wants to the shards that own the partitions. Lives on one core (`!Send`),
-/// cheap to clone; a call to the core's own shard sends no message.
+/// cheap to clone. What concerns the core's own shard is done at once, without a message; other
+/// cores get one message each, whatever the number of partitions.
 #[derive(Clone)]
-pub struct Router {
+pub struct Router(Rc<Inner>);
+
+struct Inner {
     shards: NonZeroU16,
-    local: std::rc::Rc<ShardId>,
+    id: ShardId,
+    shard: Shard,
+    local: Rc<dyn LocalShard>,
+    appends: Post<AppendOrder>,
+    asks: Post<Ask>,
 }
 
 impl Router {
+    pub(crate) fn new(
+        shards: NonZeroU16,
+        id: ShardId,
+        shard: Shard,
+        local: Rc<dyn LocalShard>,
+        posts: (Post<AppendOrder>, Post<Ask>),
+    ) -> Router {
+        let (appends, asks) = posts;
+        Router(Rc::new(Inner { shards, id, shard, local, appends, asks }))
+    }
+
     /// How many shards the process runs.
     pub fn shard_count(&self) -> NonZeroU16 {
-        self.shards
+        self.0.shards
     }
 
     /// The shard of this core.
     pub fn shard(&self) -> ShardId {
-        *self.local
+        self.0.id
     }
 
     /// The shard that owns a partition, whether it exists or not.
     pub fn owner(&self, at: TopicPartition) -> ShardId {
-        placement::owner(at, self.shards)
+        placement::owner(at, self.0.shards)
     }
 
     /// Adds batches to their logs.
@@ -48,31 +75,74 @@ impl Router {
     /// socket meanwhile). The ticket resolves when every batch is durable or refused; dropping it
     /// does not undo the append.
     pub async fn append(&self, batches: Vec<Append>) -> AppendTicket {
-        let _ = batches;
-        unimplemented!("lands with the mesh")
+        let mut ticket = AppendTicket::of(batches.len());
+        let split = Split::of(batches, self, |batch| batch.at);
+        for (shard, places, batches) in split.parts {
+            let (promise, reply) = oneshot();
+            if shard == self.0.id {
+                wait_for_room(&self.0.shard).await;
+                self.0.shard.with_mut(|shard| shard.append(batches, promise));
+            } else {
+                // A closed mailbox drops the promise: the ticket says that the shard stops.
+                let _ = self.0.appends.send(shard, AppendOrder { batches, promise }).await;
+            }
+            ticket.expect(places, reply);
+        }
+        ticket
     }
 
-    /// Plans a read of each partition; answers in input order. One message a core, none for this
-    /// core's own partitions. Never waits for records to come: see [`Router::wait_readable`].
+    /// Plans a read of each partition; answers in input order. Never waits for records to come: see
+    /// [`Router::wait_readable`].
     pub async fn read(
         &self,
         reads: Vec<Read>,
         limits: ReadLimits,
     ) -> Vec<Result<ReadPlan, ReadError>> {
-        let _ = (reads, limits);
-        unimplemented!("lands with the mesh")
+        let bytes_max: Vec<u64> = reads.iter().map(|read| read.bytes_max).collect();
+        let count = reads.len();
+        let mut local = None;
+        let mut replies = Vec::new();
+        for (shard, places, reads) in Split::of(reads, self, |read| read.at).parts {
+            if shard == self.0.id {
+                local = Some((places, self.0.local.read(reads, limits)));
+            } else {
+                let reply = self.ask(shard, |promise| Ask::Read(reads, limits, promise)).await;
+                replies.push((places, reply));
+            }
+        }
+        let mut answers: Vec<Option<Result<ReadPlan, ReadError>>> = vec![None; count];
+        if let Some((places, reading)) = local {
+            collect::place(&mut answers, places, reading.await);
+        }
+        for (places, reply) in replies {
+            let stopping = vec![Err(ReadError::Stopping); places.len()];
+            collect::place(&mut answers, places, reply.await.unwrap_or(stopping));
+        }
+        let plans = answers.into_iter().map(|plan| plan.unwrap_or(Err(ReadError::Stopping)));
+        collect::share_limit(plans.collect(), &bytes_max, limits.bytes_max)
     }
 
     /// Waits until the partitions together have `bytes_min` more readable bytes than the plans
-    /// saw, or one of them changed, or the time is over. No credit is held meanwhile.
+    /// saw, or one of them changed, or the time is over. Nothing is held meanwhile.
     pub async fn wait_readable(
         &self,
         wants: Vec<Want>,
         bytes_min: u64,
         patience: Duration,
     ) -> Woken {
-        let _ = (wants, bytes_min, patience);
-        unimplemented!("lands with the mesh")
+        let (wait, reply) = Wait::new(bytes_min);
+        for (shard, _, wants) in Split::of(wants, self, |want| want.at).parts {
+            if shard == self.0.id {
+                self.0.shard.with_mut(|shard| shard.wait_for(&wants, &wait));
+            } else if self.0.asks.send(shard, Ask::Wait(wants, wait.clone())).await.is_err() {
+                return Woken::Changed;
+            }
+        }
+        match timeout(patience, reply).await {
+            Ok(Ok(woken)) => woken,
+            Ok(Err(_)) => Woken::Changed,
+            Err(_) => Woken::Deadline,
+        }
     }
 
     /// Offsets by position or by time; answers in input order.
@@ -80,8 +150,21 @@ impl Router {
         &self,
         queries: Vec<OffsetQuery>,
     ) -> Vec<Result<OffsetFound, QueryError>> {
-        let _ = queries;
-        unimplemented!("lands with the mesh")
+        let (count, mut replies) = (queries.len(), Vec::new());
+        let mut local = None;
+        for (shard, places, queries) in Split::of(queries, self, |query| query.at).parts {
+            if shard == self.0.id {
+                local = Some((places, self.0.local.offsets(queries)));
+            } else {
+                let reply = self.ask(shard, |promise| Ask::Offsets(queries, promise)).await;
+                replies.push((places, reply));
+            }
+        }
+        let local = match local {
+            Some((places, looking)) => Some((places, looking.await)),
+            None => None,
+        };
+        gather(count, local, replies, || Err(QueryError::Stopping)).await
     }
 
     /// Ends of leader epochs; `None` when the epoch is not known. Answers in input order.
@@ -89,8 +172,8 @@ impl Router {
         &self,
         queries: Vec<EpochQuery>,
     ) -> Vec<Result<Option<EpochEnd>, QueryError>> {
-        let _ = queries;
-        unimplemented!("lands with the mesh")
+        let local = |queries: &[EpochQuery]| self.0.shard.with(|shard| shard.epoch_ends(queries));
+        self.query(queries, |query| query.at, local, Ask::EpochEnds).await
     }
 
     /// The producers each partition remembers; answers in input order.
@@ -98,8 +181,8 @@ impl Router {
         &self,
         partitions: Vec<TopicPartition>,
     ) -> Vec<Result<Vec<ActiveProducer>, QueryError>> {
-        let _ = partitions;
-        unimplemented!("lands with the mesh")
+        let local = |all: &[TopicPartition]| self.0.shard.with(|shard| shard.producers(all));
+        self.query(partitions, |at| *at, local, Ask::Producers).await
     }
 
     /// Bytes each partition takes; answers in input order.
@@ -107,44 +190,105 @@ impl Router {
         &self,
         partitions: Vec<TopicPartition>,
     ) -> Vec<Result<PartitionSize, QueryError>> {
-        let _ = partitions;
-        unimplemented!("lands with the mesh")
+        let local = |all: &[TopicPartition]| self.0.shard.with(|shard| shard.sizes(all));
+        self.query(partitions, |at| *at, local, Ask::Sizes).await
     }
 
     /// Makes new partitions, or takes them over under a newer epoch, on their shards. Touches no
     /// disk: a partition's directory comes with its first bytes.
+    ///
+    /// # Errors
+    /// The first refusal; other partitions of the call may be open then: drop their topic.
     pub async fn open(&self, partitions: Vec<OpenPartition>) -> Result<(), OpenError> {
-        let _ = partitions;
-        unimplemented!("lands with the mesh")
+        let mut replies = Vec::new();
+        let mut opened = Ok(());
+        for (shard, _, partitions) in Split::of(partitions, self, |open| open.at).parts {
+            if shard == self.0.id {
+                opened = open_all(&self.0.shard, &partitions);
+            } else {
+                replies.push(self.ask(shard, |promise| Ask::Open(partitions, promise)).await);
+            }
+        }
+        for reply in replies {
+            opened = opened.and(reply.await.unwrap_or(Err(OpenError::Stopping)));
+        }
+        opened
     }
 
     /// Gives a topic's partitions new settings, on all shards.
     pub async fn configure(&self, topic: TopicId, config: PartitionConfig) {
-        let _ = (topic, config);
-        unimplemented!("lands with the mesh")
-    }
-
-    /// Closes a topic's partitions on all shards: pending appends are answered first, later ones
-    /// find no partition. Removes no file: that is the caller's next step.
-    pub async fn drop_topic(&self, topic: TopicId) -> DroppedTopic {
-        let _ = topic;
-        unimplemented!("lands with the mesh")
-    }
-}
-
-/// Resolves to one answer a batch, in input order, when all are durable or refused.
-#[must_use = "the batches are durable only when the ticket has resolved"]
-pub struct AppendTicket {
-    done: Option<Vec<Result<Appended, AppendError>>>,
-}
-
-impl Future for AppendTicket {
-    type Output = Vec<Result<Appended, AppendError>>;
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.done.take() {
-            Some(answers) => Poll::Ready(answers),
-            None => Poll::Pending,
+        let mut replies = Vec::new();
+        for shard in self.others() {
+            let ask = |promise| Ask::Configure(topic, config.clone(), promise);
+            replies.push(self.ask(shard, ask).await);
         }
+        self.0.shard.with_mut(|shard| shard.configure(topic, &config));
+        for reply in replies {
+            // A shard that stops has no use for new settings.
+            let _ = reply.await;
+        }
+    }
+
+    /// Closes a topic's partitions on all shards: what is on its way to the disk ends first, later
+    /// appends find no partition. Removes no file: that is the caller's next step.
+    pub async fn drop_topic(&self, topic: TopicId) -> DroppedTopic {
+        let mut replies = Vec::new();
+        for shard in self.others() {
+            replies.push(self.ask(shard, |promise| Ask::DropTopic(topic, promise)).await);
+        }
+        let mut partitions = drop_topic(&self.0.shard, topic).await;
+        for reply in replies {
+            partitions += reply.await.unwrap_or(0);
+        }
+        DroppedTopic { topic, partitions }
+    }
+
+    /// Counters and levels of every shard that answers, in shard order.
+    pub async fn counts(&self) -> Vec<(ShardId, Metrics, Levels)> {
+        let mut replies = Vec::new();
+        for shard in self.others() {
+            replies.push((shard, self.ask(shard, Ask::Counts).await));
+        }
+        let own = self.0.shard.with(|shard| (self.0.id, shard.metrics, shard.levels()));
+        let mut counts = vec![own];
+        for (shard, reply) in replies {
+            if let Ok((metrics, levels)) = reply.await {
+                counts.push((shard, metrics, levels));
+            }
+        }
+        counts.sort_by_key(|(shard, ..)| *shard);
+        counts
+    }
+
+    /// A question that no disk is needed for.
+    async fn query<Q, A: 'static>(
+        &self,
+        queries: Vec<Q>,
+        at: impl Fn(&Q) -> TopicPartition,
+        local: impl Fn(&[Q]) -> Vec<Result<A, QueryError>>,
+        ask: impl Fn(Vec<Q>, Promise<Vec<Result<A, QueryError>>>) -> Ask,
+    ) -> Vec<Result<A, QueryError>> {
+        let (count, mut own, mut replies) = (queries.len(), None, Vec::new());
+        for (shard, places, queries) in Split::of(queries, self, at).parts {
+            if shard == self.0.id {
+                own = Some((places, local(&queries)));
+            } else {
+                let reply = self.ask(shard, |promise| ask(queries, promise)).await;
+                replies.push((places, reply));
+            }
+        }
+        gather(count, own, replies, || Err(QueryError::Stopping)).await
+    }
+
+    /// Sends a question to another core. When that stops, the reply says that nobody answers.
+    async fn ask<T>(&self, shard: ShardId, ask: impl FnOnce(Promise<T>) -> Ask) -> Reply<T> {
+        let (promise, reply) = oneshot();
+        let _ = self.0.asks.send(shard, ask(promise)).await;
+        reply
+    }
+
+    fn others(&self) -> impl Iterator<Item = ShardId> {
+        let own = self.0.id;
+        (0..self.0.shards.get()).map(ShardId::new).filter(move |shard| *shard != own)
     }
 }

@@ -190,6 +190,13 @@ impl Segments {
         self.list.iter_mut()
     }
 
+    /// Segments that are not sealed, oldest first. Costs a step for each of them.
+    pub fn unsealed(&self) -> impl Iterator<Item = &Segment> {
+        let is_open = |segment: &&Segment| segment.file < FileState::Sealed;
+        let count = self.list.iter().rev().take_while(is_open).count();
+        self.list.range(self.list.len() - count..)
+    }
+
     pub fn get(&self, id: SegmentId) -> Option<&Segment> {
         let i = self.list.partition_point(|segment| segment.id < id);
         self.list.get(i).filter(|segment| segment.id == id)

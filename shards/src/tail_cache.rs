@@ -109,23 +109,33 @@ impl TailCache {
     /// When some of them are not in memory.
     pub fn copy_to(&self, from: LogPosition, into: &mut [u8]) {
         let to = from.add_len(into.len());
+        let mut done = 0;
+        for slice in self.slices(from, to) {
+            into[done..done + slice.len()].copy_from_slice(slice);
+            done += slice.len();
+        }
+        assert!(done == into.len(), "{done} of {} bytes are in the tail", into.len());
+    }
+
+    /// The bytes at `[from, to)` in pieces.
+    ///
+    /// # Panics
+    /// When some of them are not in memory.
+    pub fn slices(&self, from: LogPosition, to: LogPosition) -> impl Iterator<Item = &[u8]> {
         assert!(
-            self.start() <= from && to <= self.end(),
+            self.start() <= from && from <= to && to <= self.end(),
             "bytes {from:?} to {to:?} are asked of a tail that holds {:?} to {:?}",
             self.start(),
             self.end()
         );
-        let mut done = 0;
-        for i in self.chunk_of(from).unwrap_or(self.frozen.len())..=self.frozen.len() {
+        let first = self.chunk_of(from).unwrap_or(self.frozen.len());
+        (first..=self.frozen.len()).map_while(move |i| {
             let (start, bytes) = self.piece(i);
-            let skip = bytes_usize(from.add_len(done).since(start));
-            let len = (bytes.len() - skip).min(into.len() - done);
-            into[done..done + len].copy_from_slice(&bytes[skip..skip + len]);
-            done += len;
-            if done == into.len() {
-                return;
-            }
-        }
+            let end = start.add_len(bytes.len());
+            let (from, to) = (from.max(start), to.min(end));
+            (from < to)
+                .then(|| &bytes[bytes_usize(from.since(start))..bytes_usize(to.since(start))])
+        })
     }
 
     /// The bytes at `[from, to)`, shared; both must be batch boundaries. Freezes the open chunk up
@@ -185,6 +195,10 @@ impl TailCache {
             self.open_start = end;
             self.open_base = next;
         }
+    }
+
+    pub fn has_frozen(&self) -> bool {
+        !self.frozen.is_empty()
     }
 
     /// Drops the oldest chunk if it lies wholly below `below`; says how many bytes that freed.

@@ -77,7 +77,9 @@ pub fn stage(log: &mut PartitionLog, append: &Append) {
 pub fn commit(log: &mut PartitionLog) {
     let share = log.commit_share();
     let from = match share {
-        CommitShare::Journal { from, .. } | CommitShare::Direct { from, .. } => from,
+        CommitShare::Journal { from, .. }
+        | CommitShare::Repeat { from, .. }
+        | CommitShare::Direct { from, .. } => from,
         CommitShare::Nothing => return,
     };
     log.commit_begun(share);

@@ -1,4 +1,10 @@
 //! How the bytes of a partition flow from memory to the journal and to the segment files.
+//!
+//! A block of a segment is written when it is full, once. Only to let an old journal file go is an
+//! unfinished last block written, padded; it will be written again with more in it. Were that
+//! second write torn, the bytes of the first could be lost with it. So from then on the *guard* is
+//! up: the next run in the journal begins at the start of that block, and until it is durable
+//! nothing is written to the segment.
 
 use millstream_io::units::{FilePosition, Offset, SegmentId, TopicPartition, bytes_usize};
 
@@ -11,17 +17,24 @@ use super::PartitionLog;
 /// The positions of one partition's flow, and who is at work on it.
 #[derive(Debug)]
 pub(super) struct Flow {
+    /// Durable in segment files; a block boundary of its segment, or a segment's end.
     synced: LogPosition,
+    /// In segment files; likewise.
     written: LogPosition,
+    /// Durable, in the journal where not synced; a batch boundary.
     committed: LogPosition,
-    /// End of the run in the round in flight, if this partition is in it.
+    /// What the round in flight commits, if this partition is in it.
     in_flight: Option<(LogPosition, Offset)>,
     /// A write to the segment files is under way.
     writing: bool,
     /// The group commit has this partition in its list.
-    pub(super) dirty: bool,
-    /// The next run repeats what is not synced, so that older journal files can go.
-    repeat: bool,
+    dirty: bool,
+    /// Start of the unfinished block that is, or is being, written padded.
+    guard: Option<LogPosition>,
+    /// End of what a padded write made durable in a segment file; at most `committed`.
+    padded: LogPosition,
+    /// The last batch boundary at or below what is durable in segment files.
+    synced_end: (Offset, LogPosition),
     pub(super) needs_repair: bool,
 }
 
@@ -30,8 +43,11 @@ pub(super) struct Flow {
 pub enum CommitShare {
     /// Nothing is staged.
     Nothing,
-    /// `[from, to)` goes into the journal frame.
+    /// `[from, to)` goes into the journal frame, and nothing stays behind.
     Journal { from: LogPosition, to: LogPosition },
+    /// `[from, to)`, committed already, is repeated to take the guard down; what is staged waits
+    /// for the next round.
+    Repeat { from: LogPosition, to: LogPosition },
     /// The full blocks up to `from` go straight to the segment files; only `[from, to)` goes into
     /// the frame.
     Direct { from: LogPosition, to: LogPosition },
@@ -45,26 +61,46 @@ pub struct Committed {
     pub durable_end: Offset,
 }
 
-/// Whole blocks to be written to segment files, `[from, to)` cut at segments and at the size of a
-/// write.
+/// How far a write to the segment files goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// The full blocks of what is committed, to give memory back; not synced.
+    Relief,
+    /// Everything committed, synced, to let journal files go. While this partition is in a round
+    /// in flight only the full blocks.
+    Checkpoint,
+    /// The full blocks up to the end of a direct run, synced.
+    Direct { to: LogPosition },
+}
+
+/// A write to segment files: make, write the pieces, then sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WritePlan {
-    pub to: LogPosition,
+    /// Whole blocks, cut at segments and at the size of a write; the last may need padding.
     pub pieces: Vec<Piece>,
     /// Segments whose files must be made first, in order.
     pub make: Vec<SegmentId>,
+    /// Segments whose files must be synced at the end, in order.
+    pub sync: Vec<SegmentId>,
+    /// Everything below this offset is durable in the segments then, if something is synced.
+    pub end: Offset,
+    /// Position of the batch that starts, or will start, at `end`.
+    end_at: LogPosition,
+    to: LogPosition,
+    /// `to` without an unfinished block.
+    floor: LogPosition,
 }
 
-/// Segment files to be synced; then everything below `to` is durable in them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncPlan {
-    pub to: LogPosition,
-    pub segments: Vec<SegmentId>,
+impl WritePlan {
+    /// Bytes of log in it.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.to.since(piece.from)).sum()
+    }
 }
 
 impl Flow {
     /// Everything below `end` is synced, and nothing is behind it.
-    pub(super) fn at(end: LogPosition) -> Flow {
+    pub(super) fn at(end: LogPosition, next: Offset) -> Flow {
         Flow {
             synced: end,
             written: end,
@@ -72,7 +108,9 @@ impl Flow {
             in_flight: None,
             writing: false,
             dirty: false,
-            repeat: false,
+            guard: None,
+            padded: end,
+            synced_end: (next, end),
             needs_repair: false,
         }
     }
@@ -85,6 +123,7 @@ impl Flow {
         self.in_flight.is_some_and(|(_, in_flight_end)| end <= in_flight_end)
     }
 
+    #[track_caller]
     pub(super) fn assert_idle(&self, at: TopicPartition) {
         assert!(self.in_flight.is_none(), "{at}: a round is in flight: {self:?}");
     }
@@ -93,16 +132,24 @@ impl Flow {
 impl PartitionLog {
     /// What the next round should carry of this partition. Changes nothing.
     pub fn commit_share(&self) -> CommitShare {
-        let (committed, to) = (self.flow.committed, self.tail.end());
-        if to == committed && !self.flow.repeat {
+        let Flow { committed, guard, writing, .. } = self.flow;
+        let to = self.tail.end();
+        if to == committed {
             return CommitShare::Nothing;
         }
-        if to.since(committed) >= DIRECT_RUN_BYTES && !self.flow.writing {
-            let from = self.segments.block_floor(to);
-            return CommitShare::Direct { from, to };
+        let from = guard.unwrap_or(committed);
+        if to.since(committed) < DIRECT_RUN_BYTES || writing {
+            return CommitShare::Journal { from, to };
         }
-        let from = if self.flow.repeat { self.flow.synced } else { committed };
-        CommitShare::Journal { from, to }
+        if guard.is_some() {
+            return CommitShare::Repeat { from, to: committed };
+        }
+        CommitShare::Direct { from: self.segments.block_floor(to), to }
+    }
+
+    /// True when nothing is staged, and nothing is on its way.
+    pub fn has_nothing_to_commit(&self) -> bool {
+        !self.is_in_flight() && self.commit_share() == CommitShare::Nothing
     }
 
     /// The share was taken into a round.
@@ -111,20 +158,18 @@ impl PartitionLog {
     /// When a round with this partition is in flight.
     pub fn commit_begun(&mut self, share: CommitShare) {
         self.flow.assert_idle(self.at);
-        let (CommitShare::Journal { to, .. } | CommitShare::Direct { to, .. }) = share else {
-            panic!("{}: a round was begun with nothing of it", self.at);
+        self.flow.in_flight = match share {
+            CommitShare::Nothing => panic!("{}: a round was begun with nothing of it", self.at),
+            CommitShare::Repeat { to, .. } => Some((to, self.marks.durable_end())),
+            CommitShare::Journal { to, .. } | CommitShare::Direct { to, .. } => {
+                assert!(to == self.tail.end(), "{}: {to:?} of {:?}", self.at, self.tail.end());
+                self.flow.dirty = false;
+                Some((to, self.marks.log_end()))
+            }
         };
-        assert!(
-            to == self.tail.end(),
-            "{}: a round takes {to:?} of {:?}",
-            self.at,
-            self.tail.end()
-        );
-        self.flow.in_flight = Some((to, self.marks.log_end()));
-        self.flow.dirty = false;
     }
 
-    /// The round in flight made this partition's run durable. `from` is where its run in the
+    /// The round in flight made this partition's share durable. `from` is where its run in the
     /// journal frame began.
     ///
     /// # Panics
@@ -133,18 +178,27 @@ impl PartitionLog {
         let Some((to, durable_end)) = self.flow.in_flight.take() else {
             panic!("{}: a round ended that this partition was not in", self.at);
         };
-        if from <= self.flow.synced {
-            self.flow.repeat = false;
-        }
+        self.flow.guard = self.flow.guard.filter(|block| from > *block);
         let bytes = to.since(self.flow.committed);
         self.flow.committed = to;
         self.marks.durable(durable_end, None);
         Committed { bytes, durable_end }
     }
 
-    /// The round in flight failed for this partition: its run is staged as before.
+    /// The round in flight failed for this partition: its share is staged as before.
     pub fn commit_failed(&mut self) {
         self.flow.in_flight = None;
+    }
+
+    /// End offset of the share in the round in flight.
+    ///
+    /// # Panics
+    /// When this partition is in none.
+    pub fn in_flight_end(&self) -> Offset {
+        match self.flow.in_flight {
+            Some((_, end)) => end,
+            None => panic!("{}: no round is in flight", self.at),
+        }
     }
 
     /// Bytes that a crash would lose.
@@ -152,14 +206,9 @@ impl PartitionLog {
         self.tail.end().since(self.flow.committed)
     }
 
-    /// Bytes that are in memory and in the journal, but in no segment file.
+    /// Durable bytes that are in memory and in the journal, but in no segment file.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.tail.end().since(self.flow.written)
-    }
-
-    /// Position below which segment files are durable.
-    pub fn synced(&self) -> LogPosition {
-        self.flow.synced
+        self.flow.committed.get().saturating_sub(self.flow.written.get())
     }
 
     /// Position below which memory may be given back: readers find it in the files.
@@ -176,18 +225,48 @@ impl PartitionLog {
         self.flow.writing
     }
 
-    /// The write behind the journal: all full blocks of what is committed, or, with `all`, also the
-    /// unfinished last block (nothing may be appended afterwards). `None` when there is nothing to
-    /// write, or a write is under way.
-    pub fn plan_write_behind(&mut self, all: bool) -> Option<WritePlan> {
-        let committed = self.flow.committed;
-        let to = if all { committed } else { self.segments.block_floor(committed) };
-        self.plan_write(to)
+    /// True when nothing is staged, in flight, or only in the journal.
+    pub fn is_settled(&self) -> bool {
+        let Flow { synced, padded, committed, writing, in_flight, .. } = &self.flow;
+        let durable = *synced.max(padded) == *committed;
+        durable && !writing && in_flight.is_none() && self.staged_bytes() == 0
     }
 
-    /// The write of a [`CommitShare::Direct`] up to `to`.
-    pub fn plan_direct(&mut self, to: LogPosition) -> Option<WritePlan> {
-        self.plan_write(to)
+    /// A write to the segment files, to be ended by [`PartitionLog::write_done`]. `None` when there
+    /// is nothing to do, a write is under way, or the guard is up.
+    pub fn plan_write(&mut self, mode: WriteMode) -> Option<WritePlan> {
+        let Flow { synced, written: from, committed, .. } = self.flow;
+        if self.flow.writing || self.flow.guard.is_some() {
+            return None;
+        }
+        let in_flight = self.flow.in_flight.is_some();
+        let to = match mode {
+            WriteMode::Direct { to } => to,
+            WriteMode::Checkpoint if !in_flight => committed,
+            WriteMode::Relief | WriteMode::Checkpoint => self.segments.block_floor(committed),
+        };
+        let synced_from = if mode == WriteMode::Relief { from } else { synced };
+        if to <= synced_from {
+            return None;
+        }
+        let floor = self.segments.block_floor(to);
+        let (end, end_at) = self.boundary_below(to);
+        let mut plan = WritePlan {
+            pieces: Vec::new(),
+            make: Vec::new(),
+            sync: Vec::new(),
+            end,
+            end_at,
+            to,
+            floor,
+        };
+        self.list_pieces(from.min(to), to, &mut plan);
+        if mode != WriteMode::Relief {
+            plan.sync = self.segments.pieces(synced, to).map(|piece| piece.segment).collect();
+        }
+        self.flow.writing = true;
+        self.flow.guard = (floor < to).then_some(floor);
+        Some(plan)
     }
 
     /// Copies a piece of a write plan into `into`, which is whole blocks, and zeroes the padding.
@@ -195,19 +274,6 @@ impl PartitionLog {
         let (bytes, padding) = into.split_at_mut(piece.len());
         self.tail.copy_to(piece.from, bytes);
         padding.fill(0);
-    }
-
-    /// A planned write has ended; when it went well, up to `wrote`.
-    ///
-    /// # Panics
-    /// When none was under way.
-    pub fn write_done(&mut self, wrote: Option<LogPosition>) {
-        assert!(self.flow.writing, "{}: a write ended that had not begun", self.at);
-        self.flow.writing = false;
-        if let Some(to) = wrote {
-            assert!(to >= self.flow.written, "{}: written goes back to {to:?}", self.at);
-            self.flow.written = to;
-        }
     }
 
     /// The files of these segments exist, and their names are durable.
@@ -221,41 +287,83 @@ impl PartitionLog {
         }
     }
 
-    /// The sync that makes everything written durable; `None` when it is already.
-    pub fn plan_sync(&self) -> Option<SyncPlan> {
-        let (synced, to) = (self.flow.synced, self.flow.written);
-        if synced == to {
-            return None;
+    /// A planned write has ended, well or badly.
+    ///
+    /// # Panics
+    /// When none was under way.
+    pub fn write_done(&mut self, plan: &WritePlan, well: bool) {
+        assert!(self.flow.writing, "{}: a write ended that had not begun", self.at);
+        self.flow.writing = false;
+        if !well {
+            // The journal has not been told of a sync, so it still holds the block.
+            self.flow.guard = None;
+            return;
         }
-        let segments = self.segments.pieces(synced, to).map(|piece| piece.segment).collect();
-        Some(SyncPlan { to, segments })
-    }
-
-    /// Segment files are durable below `to`.
-    pub fn sync_done(&mut self, to: LogPosition) {
-        assert!(to <= self.flow.written, "{}: synced {to:?} past {:?}", self.at, self.flow.written);
-        self.flow.synced = self.flow.synced.max(to);
-    }
-
-    /// Asks that the next run repeat everything behind the last sync, so that older journal files
-    /// are no longer needed. True when there is something to repeat: the partition must get into a
-    /// round.
-    pub fn repeat_in_journal(&mut self) -> bool {
-        self.flow.repeat = self.flow.synced < self.flow.committed;
-        self.flow.repeat
-    }
-
-    /// Bytes the next run would repeat.
-    pub fn repeat_bytes(&self) -> u64 {
-        self.flow.committed.since(self.flow.synced)
-    }
-
-    fn plan_write(&mut self, to: LogPosition) -> Option<WritePlan> {
-        let from = self.flow.written;
-        if to <= from || self.flow.writing {
-            return None;
+        self.flow.written = self.flow.written.max(plan.floor);
+        if !plan.sync.is_empty() {
+            self.flow.synced = self.flow.synced.max(plan.floor);
+            self.flow.padded = self.flow.padded.max(plan.to);
+            self.note_synced(plan.end, plan.end_at);
         }
-        let mut plan = WritePlan { to, pieces: Vec::new(), make: Vec::new() };
+        if self.tasks.is_closed() {
+            self.settle_padded();
+        }
+    }
+
+    /// A segment is sealed, and so are all before it: it is durable up to its end.
+    pub(super) fn note_sealed(&mut self, end: LogPosition, next: Offset) {
+        self.flow.synced = self.flow.synced.max(end);
+        self.note_synced(next, end);
+    }
+
+    /// Nothing is appended any more: an unfinished block that was written padded is final.
+    pub(super) fn settle_padded(&mut self) {
+        if self.flow.guard.is_some()
+            && self.flow.padded == self.flow.committed
+            && !self.flow.writing
+        {
+            self.flow.guard = None;
+            self.flow.written = self.flow.padded;
+            self.flow.synced = self.flow.padded;
+        }
+    }
+
+    /// What is durable in segment files, at a batch boundary.
+    pub fn synced_end(&self) -> (Offset, LogPosition) {
+        self.flow.synced_end
+    }
+
+    pub fn committed(&self) -> LogPosition {
+        self.flow.committed
+    }
+
+    pub fn is_in_flight(&self) -> bool {
+        self.flow.in_flight.is_some()
+    }
+
+    /// The group commit has taken the partition off its list.
+    pub fn clear_dirty(&mut self) {
+        self.flow.dirty = false;
+    }
+
+    fn note_synced(&mut self, next: Offset, at: LogPosition) {
+        if at > self.flow.synced_end.1 {
+            self.flow.synced_end = (next, at);
+        }
+    }
+
+    /// The last batch boundary at or below `to`.
+    fn boundary_below(&self, to: LogPosition) -> (Offset, LogPosition) {
+        if to == self.flow.committed {
+            return (self.marks.durable_end(), to);
+        }
+        let start = self.tail.start();
+        assert!(start <= to, "{}: {to:?} was given back, the tail starts at {start:?}", self.at);
+        let at = self.tail.cut(start, to);
+        (self.tail.offset_at(at), at)
+    }
+
+    fn list_pieces(&self, from: LogPosition, to: LogPosition, plan: &mut WritePlan) {
         for piece in self.segments.pieces(from, to) {
             assert!(
                 piece.position.is_block_aligned(),
@@ -264,14 +372,12 @@ impl PartitionLog {
                 piece.segment,
                 piece.position
             );
-            let missing = |segment: &crate::segments::Segment| segment.file == FileState::Missing;
-            if self.segments.get(piece.segment).is_some_and(missing) {
+            let segment = self.segments.get(piece.segment);
+            if segment.is_some_and(|segment| segment.file == FileState::Missing) {
                 plan.make.push(piece.segment);
             }
             plan.pieces.extend(cut(piece));
         }
-        self.flow.writing = true;
-        Some(plan)
     }
 }
 

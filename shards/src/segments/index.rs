@@ -1,6 +1,11 @@
 //! The indexes of one segment, in memory: by offset and by time.
 
+use std::path::Path;
+
+use millstream_io::disk::{Disk, DiskError, DiskFile, OpenHow};
 use millstream_io::index_footer::Coverage;
+use millstream_io::limits::STATE_FILE_BYTES_MAX;
+use millstream_io::segment::SegmentFile;
 use millstream_io::sparse_index::{BatchStart, SparseIndex};
 use millstream_io::time_index::TimeIndex;
 use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64};
@@ -30,10 +35,56 @@ impl SegmentIndex {
         bytes_u64(offsets.max(times))
     }
 
+    /// Memory of both, about.
+    pub fn memory_bytes(&self) -> u64 {
+        bytes_u64(self.offsets.len() * 8 + self.times.len() * 16)
+    }
+
     /// Forgets what lies at or behind `end`, where the next record gets `next`.
     pub fn cut(&mut self, end: FilePosition, next: Offset) {
         self.offsets.truncate(end);
         self.times.truncate(BatchStart { base: next, at: end });
+    }
+
+    /// Writes both files, synced. Their names are not durable before the directory is synced.
+    pub fn write<D: Disk>(
+        &self,
+        disk: &D,
+        dir: &Path,
+        coverage: Coverage,
+    ) -> Result<(), DiskError> {
+        let segment = self.offsets.segment();
+        let files = [
+            (SegmentFile::Index, self.offsets.encode(coverage)),
+            (SegmentFile::TimeIndex, self.times.encode(coverage)),
+        ];
+        for (kind, bytes) in files {
+            let file = disk.open(&segment.path(dir, kind), OpenHow::CREATE)?;
+            file.set_len(0)?;
+            file.write_at(&bytes, FilePosition::ZERO)?;
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Reads both files of `segment` in `dir`, of which at most `log_bytes` are there; `None` when
+    /// they are damaged.
+    ///
+    /// # Errors
+    /// [`DiskError`]; also when they are missing.
+    pub fn load<D: Disk>(
+        disk: &D,
+        dir: &Path,
+        segment: SegmentId,
+        log_bytes: FilePosition,
+    ) -> Result<Option<SegmentIndex>, DiskError> {
+        let read = |file| disk.read_all(&segment.path(dir, file), STATE_FILE_BYTES_MAX);
+        let offsets = SparseIndex::decode(&read(SegmentFile::Index)?, segment, log_bytes);
+        let times = TimeIndex::decode(&read(SegmentFile::TimeIndex)?, segment, log_bytes);
+        Ok(match (offsets, times) {
+            (Ok((offsets, _)), Ok((times, _))) => Some(SegmentIndex { offsets, times }),
+            _ => None,
+        })
     }
 
     /// The two files' contents, for the first `log_bytes` of the segment, which end at `next`.

@@ -1,0 +1,268 @@
+//! The disk of one core with the files it holds open: does what the plain shard has planned.
+
+mod jobs;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use millstream_io::data_dir::Layout;
+use millstream_io::disk::{CoreDisk, DirectHow, DiskError};
+use millstream_io::journal::{RingLimits, files, ring};
+use millstream_io::segment::SegmentFile;
+use millstream_io::units::{JournalSeq, SegmentId, ShardId};
+
+use crate::limits::WRITES_AT_ONCE;
+use crate::partition_log::{WritePlan, block_bytes};
+use crate::segments::Piece;
+use crate::shard::{DirectJob, DirectOutcome, FramePlan, Home, Shard};
+use crate::table::Slot;
+
+/// The writing side of one core's disk. Clones share the open files. Lives on its core.
+pub struct DiskShell<D: CoreDisk> {
+    pub disk: D,
+    pub shard: Shard,
+    journal_dir: PathBuf,
+    ring_limits: RingLimits,
+    journal: Rc<RefCell<Option<(JournalSeq, D::File)>>>,
+    /// Segment files open for direct writes, longest unused first.
+    segments: Rc<RefCell<Vec<OpenFile<D::File>>>>,
+}
+
+struct OpenFile<F> {
+    slot: Slot,
+    segment: SegmentId,
+    file: F,
+}
+
+impl<D: CoreDisk> Clone for DiskShell<D> {
+    fn clone(&self) -> DiskShell<D> {
+        DiskShell {
+            disk: self.disk.clone(),
+            shard: self.shard.clone(),
+            journal_dir: self.journal_dir.clone(),
+            ring_limits: self.ring_limits,
+            journal: self.journal.clone(),
+            segments: self.segments.clone(),
+        }
+    }
+}
+
+impl<D: CoreDisk> DiskShell<D> {
+    pub fn new(disk: D, shard: Shard, layout: &Layout, id: ShardId, limits: RingLimits) -> Self {
+        DiskShell {
+            disk,
+            shard,
+            journal_dir: layout.journal(id),
+            ring_limits: limits,
+            journal: Rc::default(),
+            segments: Rc::default(),
+        }
+    }
+
+    /// Writes the large runs of a round to their segments and syncs them, all at once.
+    pub async fn write_directs(&self, jobs: Vec<DirectJob>) -> Vec<DirectOutcome> {
+        let one = |job: DirectJob| async move {
+            let (made, result) = self.write_plan(job.slot, &job.home, &job.plan).await;
+            DirectOutcome { job, made, result }
+        };
+        all(jobs.into_iter().map(one).collect()).await
+    }
+
+    /// Encodes a frame and writes it to its place in the journal, durably.
+    pub async fn write_frame(&self, plan: &FramePlan) -> Result<(), DiskError> {
+        let file = self.journal_file(plan.place).await?;
+        let mut buf = self.disk.alloc(plan.place.bytes);
+        self.shard.with(|shard| shard.encode_frame(plan, buf.as_mut()));
+        let result = self.disk.write_at(&file, buf, plan.place.at).await;
+        // Not the last clone: the shell keeps the file until it moves on.
+        let _ = self.disk.close(file).await;
+        result
+    }
+
+    /// Makes the files of a plan, writes its pieces and syncs. Also says whether files were, or may
+    /// have been, made.
+    pub async fn write_plan(
+        &self,
+        slot: Slot,
+        home: &Home,
+        plan: &WritePlan,
+    ) -> (bool, Result<(), DiskError>) {
+        let needs_home = home.manifest.is_some() || !plan.make.is_empty();
+        if needs_home && let Err(error) = self.make_files(home, &plan.make).await {
+            return (true, Err(error));
+        }
+        for group in plan.pieces.chunks(WRITES_AT_ONCE) {
+            let writes = group.iter().map(|piece| self.write_piece(slot, home, *piece));
+            for result in all(writes.collect()).await {
+                if let Err(error) = result {
+                    return (needs_home, Err(error));
+                }
+            }
+        }
+        let syncs = plan.sync.iter().map(|segment| self.sync_segment(slot, home, *segment));
+        let synced = all(syncs.collect()).await.into_iter().collect();
+        (needs_home, synced)
+    }
+
+    /// Forgets the open files of partitions that are gone, and of segments that do not change any
+    /// more.
+    pub async fn close_segment(&self, slot: Slot, segment: SegmentId) {
+        let found = {
+            let mut open = self.segments.borrow_mut();
+            let found = open.iter().position(|f| f.slot == slot && f.segment == segment);
+            found.map(|i| open.remove(i).file)
+        };
+        if let Some(file) = found {
+            let _ = self.disk.close(file).await;
+        }
+    }
+
+    /// Closes everything.
+    pub async fn close_all(&self) {
+        let journal = self.journal.borrow_mut().take();
+        let segments = self.segments.take();
+        for file in segments.into_iter().map(|open| open.file).chain(journal.map(|(_, file)| file))
+        {
+            // What mattered was synced before.
+            let _ = self.disk.close(file).await;
+        }
+    }
+
+    async fn write_piece(&self, slot: Slot, home: &Home, piece: Piece) -> Result<(), DiskError> {
+        let file = self.segment_file(slot, home, piece.segment).await?;
+        let mut buf = self.disk.alloc(block_bytes(piece));
+        let filled = self.shard.with(|shard| match shard.partitions.get(slot) {
+            Some(log) => {
+                log.fill(piece, buf.as_mut());
+                true
+            }
+            None => false,
+        });
+        assert!(filled, "{}: dropped while it is written", home.at);
+        let result = self.disk.write_at(&file, buf, piece.position).await;
+        let _ = self.disk.close(file).await;
+        result
+    }
+
+    async fn sync_segment(
+        &self,
+        slot: Slot,
+        home: &Home,
+        segment: SegmentId,
+    ) -> Result<(), DiskError> {
+        let file = self.segment_file(slot, home, segment).await?;
+        let result = self.disk.sync(&file).await;
+        let _ = self.disk.close(file).await;
+        result
+    }
+
+    /// The journal file of a place: the open one, or the next.
+    async fn journal_file(&self, place: ring::Slot) -> Result<D::File, DiskError> {
+        let seq = place.id.seq;
+        let open = self.journal.borrow().as_ref().map(|(seq, file)| (*seq, file.clone()));
+        if let Some((open, file)) = open {
+            if open == seq {
+                return Ok(file);
+            }
+            let old = self.journal.borrow_mut().take();
+            drop(file);
+            if let Some((_, old)) = old {
+                let _ = self.disk.close(old).await;
+            }
+        }
+        let path = files::path(&self.journal_dir, seq);
+        let how = DirectHow { create: false, durable: true };
+        let file = self.disk.open_direct(&path, how).await?;
+        *self.journal.borrow_mut() = Some((seq, file.clone()));
+        Ok(file)
+    }
+
+    /// A segment's file, open for direct writes. Bounded: the longest unused one is closed.
+    async fn segment_file(
+        &self,
+        slot: Slot,
+        home: &Home,
+        segment: SegmentId,
+    ) -> Result<D::File, DiskError> {
+        if let Some(file) = self.find_open(slot, segment) {
+            return Ok(file);
+        }
+        let path = segment.path(&home.dir, SegmentFile::Log);
+        let how = DirectHow { create: false, durable: false };
+        let file = self.disk.open_direct(&path, how).await?;
+        if let Some(other) = self.find_open(slot, segment) {
+            // Another write of the same plan was quicker.
+            let _ = self.disk.close(file).await;
+            return Ok(other);
+        }
+        let mut closed = None;
+        let files_max = self.shard.with(|shard| shard.limits.direct_files_max);
+        {
+            let mut open = self.segments.borrow_mut();
+            if open.len() >= files_max {
+                closed = Some(open.remove(0).file);
+            }
+            open.push(OpenFile { slot, segment, file: file.clone() });
+        }
+        if let Some(closed) = closed {
+            let _ = self.disk.close(closed).await;
+        }
+        Ok(file)
+    }
+
+    fn find_open(&self, slot: Slot, segment: SegmentId) -> Option<D::File> {
+        let mut open = self.segments.borrow_mut();
+        let i = open.iter().position(|f| f.slot == slot && f.segment == segment)?;
+        let found = open.remove(i);
+        let file = found.file.clone();
+        open.push(found);
+        Some(file)
+    }
+}
+
+/// Awaits all of some futures at once, within one task; answers in their order.
+pub(crate) async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    All { futures: futures.into_iter().map(|future| Slotted::Waiting(Box::pin(future))).collect() }
+        .await
+}
+
+struct All<F: Future> {
+    futures: Vec<Slotted<F>>,
+}
+
+enum Slotted<F: Future> {
+    Waiting(Pin<Box<F>>),
+    Done(F::Output),
+    Taken,
+}
+
+// The futures are boxed, so moving `All` moves none of them.
+impl<F: Future> Unpin for All<F> {}
+
+impl<F: Future> Future for All<F> {
+    type Output = Vec<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut waiting = false;
+        for slotted in &mut self.futures {
+            if let Slotted::Waiting(future) = slotted {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => *slotted = Slotted::Done(output),
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting {
+            return Poll::Pending;
+        }
+        let take = |slotted: &mut Slotted<F>| match std::mem::replace(slotted, Slotted::Taken) {
+            Slotted::Done(output) => Some(output),
+            Slotted::Waiting(_) | Slotted::Taken => None,
+        };
+        Poll::Ready(self.futures.iter_mut().filter_map(take).collect())
+    }
+}

@@ -1,0 +1,165 @@
+//! The blocking jobs: what runs on the helper pool.
+
+use millstream_io::checkpoint::{StateError, write_blob, write_state};
+use millstream_io::disk::{
+    CoreDisk, Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow, parent_of,
+};
+use millstream_io::journal::{Prepare, files};
+use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
+use millstream_io::segment::{SegmentFile, remove_segment};
+use millstream_io::units::{JournalSeq, SegmentId};
+
+use crate::limits::FREE_BYTES_TO_RESUME;
+use crate::shard::{Home, Job, JobOutcome, RepairJob, SaveJob, SealJob};
+
+use super::DiskShell;
+
+impl<D: CoreDisk> DiskShell<D> {
+    /// Does one job of the shard and tells it how that went.
+    pub async fn run_job(&self, job: Job) {
+        let outcome = match job {
+            Job::Write(job) => {
+                let (made, result) = self.write_plan(job.slot, &job.home, &job.plan).await;
+                JobOutcome::Write { job, made, result }
+            }
+            Job::Seal(job) => {
+                // Sealed files are not written again; a direct handle would only hold a descriptor.
+                self.close_segment(job.slot, job.segment).await;
+                let (job, result) = self.run(job, seal).await;
+                JobOutcome::Seal { job, result }
+            }
+            Job::Save(job) => {
+                let (job, result) = self.run(job, |disk, job| save(disk, job)).await;
+                JobOutcome::Save { job, result }
+            }
+            Job::Repair(job) => {
+                for segment in job.repair.remove.iter().copied() {
+                    self.close_segment(job.slot, segment).await;
+                }
+                let (job, result) = self.run(job, repair).await;
+                JobOutcome::Repair { job, result }
+            }
+            Job::Prepare(job) => JobOutcome::Prepare(self.prepare(job).await),
+            Job::Probe => {
+                let root = self.shard.with(|shard| shard.layout.root().to_path_buf());
+                let (_, free) = self.run(root, |disk, root| disk.free_bytes(root)).await;
+                JobOutcome::Probe { has_space: free.is_ok_and(|free| free >= FREE_BYTES_TO_RESUME) }
+            }
+        };
+        self.shard.with_mut(|shard| shard.job_done(outcome));
+    }
+
+    /// Makes a partition's directory with its manifest, and the files of `segments` in it; when
+    /// this returns, all the names are durable.
+    pub(super) async fn make_files(
+        &self,
+        home: &Home,
+        segments: &[SegmentId],
+    ) -> Result<(), DiskError> {
+        let job = (home.clone(), segments.to_vec());
+        self.run(job, |disk, (home, segments)| make(disk, home, segments)).await.1
+    }
+
+    async fn prepare(&self, job: Prepare) -> Result<(), (DiskError, Option<JournalSeq>)> {
+        let (dir, file_bytes) = (self.journal_dir.clone(), self.ring_limits.file_bytes);
+        let disk = self.disk.blocking();
+        let work = move || {
+            files::prepare(&disk, &dir, &job, file_bytes)
+                .map_err(|error| (disk_error(error), files::name_after_failure(&disk, &dir, &job)))
+        };
+        match self.disk.run(work).await {
+            Ok(result) => result,
+            Err(stopped) => Err((stopped, None)),
+        }
+    }
+
+    /// Runs `body` on the pool over something that is given back with the result.
+    async fn run<J, T>(
+        &self,
+        job: J,
+        body: fn(&D::Blocking, &J) -> Result<T, DiskError>,
+    ) -> (J, Result<T, DiskError>)
+    where
+        J: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let disk = self.disk.blocking();
+        let kept = std::sync::Arc::new(job);
+        let given = kept.clone();
+        let result = self.disk.run(move || body(&disk, &given)).await.and_then(|result| result);
+        match std::sync::Arc::try_unwrap(kept) {
+            Ok(job) => (job, result),
+            Err(_) => panic!("a job of the pool has ended and still holds its input"),
+        }
+    }
+}
+
+fn make<D: Disk>(disk: &D, home: &Home, segments: &[SegmentId]) -> Result<(), DiskError> {
+    if let Some(manifest) = &home.manifest {
+        disk.create_dir_all(&home.dir)?;
+        write_state(disk, &home.dir, manifest).map_err(disk_error)?;
+        // From the partition's name in the topic's directory up to the root.
+        let mut dir = parent_of(&home.dir);
+        for _ in 0..LEVELS {
+            disk.sync_dir(&dir)?;
+            dir = parent_of(&dir);
+        }
+    }
+    if segments.is_empty() {
+        return Ok(());
+    }
+    for segment in segments {
+        disk.open(&segment.path(&home.dir, SegmentFile::Log), OpenHow::CREATE)?;
+    }
+    disk.sync_dir(&home.dir)
+}
+
+fn seal<D: Disk>(disk: &D, job: &SealJob) -> Result<(), DiskError> {
+    let log = disk.open(&job.segment.path(&job.dir, SegmentFile::Log), OpenHow::WRITE)?;
+    log.set_len(job.coverage.log_bytes.get())?;
+    log.sync_data()?;
+    job.indexes.write(disk, &job.dir, job.coverage)?;
+    disk.sync_dir(&job.dir)
+}
+
+fn save<D: Disk>(disk: &D, job: &SaveJob) -> Result<(), DiskError> {
+    make(disk, &job.home, &[])?;
+    let dir = &job.home.dir;
+    if let Some((indexes, coverage)) = &job.indexes {
+        indexes.write(disk, dir, *coverage)?;
+    }
+    write_blob(disk, &producer_snapshot_in(dir), PRODUCER_SNAPSHOT, &job.producers)
+        .map_err(disk_error)?;
+    write_state(disk, dir, &job.epochs).map_err(disk_error)?;
+    write_state(disk, dir, &job.checkpoint).map_err(disk_error)
+}
+
+fn repair<D: Disk>(disk: &D, job: &RepairJob) -> Result<(), DiskError> {
+    for segment in &job.repair.remove {
+        remove_segment(disk, &job.dir, *segment)?;
+    }
+    if !job.repair.remove.is_empty() {
+        disk.sync_dir(&job.dir)?;
+    }
+    if let Some((segment, len)) = job.repair.cut {
+        let log = disk.open(&segment.path(&job.dir, SegmentFile::Log), OpenHow::WRITE)?;
+        if log.len()? > len.get() {
+            log.set_len(len.get())?;
+            log.sync_data()?;
+        }
+    }
+    Ok(())
+}
+
+/// The error of the disk behind one of a state file. Writing knows no other.
+fn disk_error(error: StateError) -> DiskError {
+    match error {
+        StateError::Disk(error) => error,
+        StateError::Damaged { path, .. } | StateError::Newer { path, .. } => {
+            DiskError::new(DiskErrorKind::WrongKind, DiskOp::Write, &path)
+        }
+    }
+}
+
+/// Directories above a partition's whose names must be durable: topic, topics, root.
+const LEVELS: usize = 3;

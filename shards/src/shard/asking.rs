@@ -1,0 +1,66 @@
+//! Questions that a shard answers from memory.
+
+use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
+
+use crate::message::EpochEnd;
+use crate::partition_log::PartitionLog;
+use crate::query::{ActiveProducer, EpochQuery, PartitionSize, QueryError};
+
+use super::ShardState;
+
+impl ShardState {
+    /// Ends of leader epochs, of durable records only: an answer must not be taken back by a crash.
+    pub fn epoch_ends(&self, queries: &[EpochQuery]) -> Vec<Result<Option<EpochEnd>, QueryError>> {
+        let one = |query: &EpochQuery| {
+            let log = self.known(query.at, query.current)?;
+            Ok(log.epochs.end_of(query.epoch, log.marks.high_watermark()))
+        };
+        queries.iter().map(one).collect()
+    }
+
+    pub fn producers(
+        &self,
+        partitions: &[TopicPartition],
+    ) -> Vec<Result<Vec<ActiveProducer>, QueryError>> {
+        let one = |at: &TopicPartition| Ok(self.known(*at, None)?.producers.active());
+        partitions.iter().map(one).collect()
+    }
+
+    pub fn sizes(&self, partitions: &[TopicPartition]) -> Vec<Result<PartitionSize, QueryError>> {
+        let one = |at: &TopicPartition| {
+            let bytes = self.known(*at, None)?.segments.bytes();
+            Ok(PartitionSize { at: *at, bytes })
+        };
+        partitions.iter().map(one).collect()
+    }
+
+    /// Marks a topic's partitions as going away, and names them.
+    pub fn begin_drop(&mut self, topic: TopicId) -> Vec<TopicPartition> {
+        let mut dropped = Vec::new();
+        for slot in self.partitions.slots_of(topic) {
+            if let Some(log) = self.partitions.get_mut(slot) {
+                log.dropping = true;
+                dropped.push(log.at);
+            }
+        }
+        dropped
+    }
+
+    /// A partition, if the asker's leader epoch is ours.
+    pub(crate) fn known(
+        &self,
+        at: TopicPartition,
+        epoch: Option<LeaderEpoch>,
+    ) -> Result<&PartitionLog, QueryError> {
+        let slot = self.partitions.slot_of(at);
+        let Some(log) = slot.and_then(|slot| self.partitions.get(slot)) else {
+            return Err(QueryError::UnknownPartition { at });
+        };
+        let current = log.epoch;
+        match epoch {
+            Some(got) if got < current => Err(QueryError::FencedEpoch { at, current, got }),
+            Some(got) if got > current => Err(QueryError::UnknownEpoch { at, current, got }),
+            _ => Ok(log),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The shards on the machine's own disk and cores: produce and fetch through the routers of several
+//! cores, stop in order, start again.
+
+mod bench;
+
+use std::path::Path;
+use std::time::Duration;
+
+use bench::{Bench, NOW, batch, id, open_of};
+use millstream_io::batch::testing::BatchBuilder;
+use millstream_io::batch::{CheckedBatch, Origin, RecordBatchHeader, stored};
+use millstream_io::data_dir::Layout;
+use millstream_io::disk_file::FileDisk;
+use millstream_io::journal::RingLimits;
+use millstream_io::runtime::{CoreSetup, Pool, affinity};
+use millstream_io::units::{LeaderEpoch, Offset, TopicPartition};
+use millstream_shards::limits::ShardLimits;
+use millstream_shards::message::{
+    Append, AppendError, Appended, Isolation, OpenPartition, PartitionConfig, Read, ReadLimits,
+    Want, Woken,
+};
+use millstream_shards::recover::{RecoverConfig, Recovered, recover};
+use millstream_shards::router::Router;
+use millstream_shards::runtime::{ShardContext, ShardEnd, ShardsConfig, start};
+
+const RING: RingLimits = RingLimits { file_bytes: 4 << 20, files_max: 4 };
+
+fn partitions(epoch: i32) -> Vec<OpenPartition> {
+    let config = PartitionConfig { segment_bytes: 1 << 20, ..PartitionConfig::default() };
+    let open = |p| OpenPartition { epoch: LeaderEpoch::at(epoch), ..open_of(id(1, p), &config) };
+    (0..8).map(open).collect()
+}
+
+fn recovered(root: &Path, cores: usize, epoch: i32) -> Recovered {
+    let config = RecoverConfig {
+        layout: Layout::new(root),
+        shard_count: u16::try_from(cores).expect("few"),
+        ring: RING,
+        threads: 2,
+        now: NOW,
+    };
+    recover(&FileDisk, &config, partitions(epoch)).expect("recoverable")
+}
+
+/// Runs `door` on every core of a start in `root`; gives the ends and what recovery said.
+fn run<F, Fut>(root: &Path, cores: usize, epoch: i32, door: F) -> (Vec<ShardEnd>, u64)
+where
+    F: FnOnce(ShardContext) -> Fut + Send + Clone + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    // As the release build does: a core that broke a promise must not leave the others waiting.
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        told(info);
+        std::process::abort();
+    }));
+    let allowed = affinity().expect("a CPU");
+    let cpus: Vec<usize> = allowed.iter().copied().cycle().take(cores).collect();
+    let pool = Pool::start(2, &cpus, &allowed).expect("threads");
+    let recovered = recovered(root, cores, epoch);
+    let scanned = recovered.report.bytes_scanned;
+    assert_eq!(recovered.report.lines(), [] as [String; 0]);
+    let mut setup = CoreSetup::new(cpus);
+    setup.data_dirs = vec![root.to_path_buf()];
+    let config = ShardsConfig {
+        setup,
+        pool: pool.clone(),
+        direct: FileDisk.probe_direct(root).is_ok(),
+        layout: Layout::new(root),
+        ring: RING,
+        limits: ShardLimits::default(),
+        watchdog: Duration::from_secs(30),
+        stop_patience: Duration::from_secs(20),
+    };
+    let running = start(config, recovered, door).expect("cores start");
+    let ends = running.join().into_iter().map(|end| end.expect("a core ends well")).collect();
+    pool.stop();
+    (ends, scanned)
+}
+
+async fn send(
+    router: &Router,
+    at: TopicPartition,
+    builder: &BatchBuilder,
+) -> Result<Appended, AppendError> {
+    let batch = CheckedBatch::parse(builder.build(), Origin::Client).expect("a good batch");
+    let append = Append { at, current: None, batch, now: NOW };
+    router.append(vec![append]).await.await.remove(0)
+}
+
+/// Base offsets of all batches of a partition, read in small fetches.
+async fn read_all(router: &Router, at: TopicPartition) -> Vec<i64> {
+    let (mut next, mut found) = (Offset::ZERO, Vec::new());
+    loop {
+        let bytes_max = 40_000;
+        let read = Read { at, offset: next, bytes_max, current: None, last_fetched: None };
+        let limits = ReadLimits { bytes_max, isolation: Isolation::ReadCommitted };
+        let plan = router.read(vec![read], limits).await.remove(0).expect("in range");
+        let bytes = Bench::bytes(&plan);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let header = stored::whole(rest).expect("whole batches");
+            found.push(header.base_offset_raw());
+            next = header.next_offset().expect("in range");
+            rest = &rest[RecordBatchHeader::view(rest).and_then(|h| h.total_bytes()).expect("w")..];
+        }
+        if next >= plan.high_watermark {
+            return found;
+        }
+        assert!(!bytes.is_empty(), "stuck at {next} of {}", plan.high_watermark);
+    }
+}
+
+#[test]
+fn every_core_reaches_every_partition_and_a_clean_stop_keeps_all() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ends, _) = run(dir.path(), 2, 0, |context| async move {
+        let router = context.router;
+        for n in 0..50 {
+            for p in 0..8 {
+                let len = if n % 10 == 9 { 200_000 } else { 2_000 };
+                let sent = send(&router, id(1, p), &batch(n, 2, len)).await;
+                sent.expect("stored");
+            }
+        }
+        for p in 0..8 {
+            let offsets = read_all(&router, id(1, p)).await;
+            assert!(offsets.len() >= 50, "{} batches in partition {p}", offsets.len());
+            assert!(offsets.iter().zip((0..).step_by(2)).all(|(a, b)| *a == b), "{offsets:?}");
+        }
+    });
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
+    let (ends, scanned) = run(dir.path(), 2, 1, |context| async move {
+        for p in 0..8 {
+            let offsets = read_all(&context.router, id(1, p)).await;
+            assert_eq!(offsets, (0..200).step_by(2).collect::<Vec<i64>>(), "partition {p}");
+        }
+        if context.core.index.get() == 0 {
+            let sent = send(&context.router, id(1, 3), &batch(99, 1, 100)).await.expect("stored");
+            assert_eq!(sent.base_offset, Offset::at(200));
+        }
+    });
+    assert_eq!(scanned, 0, "a clean start reads no log bytes");
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
+    let (ends, scanned) = run(dir.path(), 1, 2, |context| async move {
+        let offsets = read_all(&context.router, id(1, 3)).await;
+        assert_eq!(offsets.len(), 101, "another number of cores finds the same logs");
+    });
+    assert_eq!(scanned, 0);
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
+}
+
+#[test]
+fn long_poll_is_woken_by_another_core() {
+    let dir = tempfile::tempdir().expect("a directory");
+    run(dir.path(), 2, 0, |context| async move {
+        let router = context.router;
+        let mine = |p: &i32| router.owner(id(1, *p)) == router.shard();
+        let (own, other) = ((0..8).find(mine), (0..8).find(|p| !mine(p)));
+        let at = id(1, other.expect("two cores share eight"));
+        let read =
+            Read { at, offset: Offset::ZERO, bytes_max: 1, current: None, last_fetched: None };
+        let limits = ReadLimits { bytes_max: 1, isolation: Isolation::ReadUncommitted };
+        let plan = router.read(vec![read], limits).await.remove(0).expect("in range");
+        let want = Want { at, isolation: limits.isolation, seen: plan.readable_end };
+        let own = id(1, own.expect("two cores share eight"));
+        // Each core writes its own partition, and waits for the other's.
+        send(&router, own, &batch(1, 1, 100)).await.expect("stored");
+        let woken = router.wait_readable(vec![want], 1, Duration::from_secs(20)).await;
+        assert_eq!(woken, Woken::Bytes);
+        let never = router.wait_readable(Vec::new(), 1, Duration::from_millis(30)).await;
+        assert_eq!(never, Woken::Deadline);
+    });
+}
+
+#[test]
+fn dropped_topic_is_gone_on_all_cores() {
+    let dir = tempfile::tempdir().expect("a directory");
+    run(dir.path(), 2, 0, |context| async move {
+        if context.core.index.get() != 0 {
+            return;
+        }
+        let router = context.router;
+        for p in 0..8 {
+            send(&router, id(1, p), &batch(1, 1, 300_000)).await.expect("stored");
+        }
+        let dropped = router.drop_topic(id(1, 0).topic).await;
+        assert_eq!(dropped.partitions, 8);
+        let refused = send(&router, id(1, 0), &batch(1, 1, 10)).await;
+        assert!(matches!(refused, Err(AppendError::UnknownPartition { .. })), "{refused:?}");
+        let counts = router.counts().await;
+        assert_eq!(counts.iter().map(|(_, _, levels)| levels.partitions).sum::<u64>(), 0);
+        assert_eq!(counts.iter().map(|(_, _, levels)| levels.staged_bytes).sum::<u64>(), 0);
+    });
+}

@@ -1,0 +1,222 @@
+//! One shard on a simulated disk: what is promised to producers and readers, step by step.
+
+mod bench;
+
+use bench::{Bench, batch, id};
+use millstream_io::batch::{RecordBatchHeader, stored};
+use millstream_io::disk::{Disk, DiskOp};
+use millstream_io::disk_sim::Fault;
+use millstream_io::journal::RingLimits;
+use millstream_io::units::Offset;
+use millstream_shards::commit_task::Turn;
+use millstream_shards::limits::ShardLimits;
+use millstream_shards::message::{AppendError, Chunk, PartitionConfig, ReadError};
+
+fn small() -> PartitionConfig {
+    PartitionConfig { segment_bytes: 20_000, ..PartitionConfig::default() }
+}
+
+/// Offsets of the batches in some bytes, each checked as a client would.
+fn offsets(mut bytes: &[u8]) -> Vec<i64> {
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let header = stored::whole(bytes).expect("whole batches only");
+        out.push(header.base_offset_raw());
+        let len = RecordBatchHeader::view(bytes).and_then(|h| h.total_bytes()).expect("whole");
+        bytes = &bytes[len..];
+    }
+    out
+}
+
+#[test]
+fn batch_is_answered_when_durable_and_not_before() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &small());
+    let mut reply = bench.send(id(1, 0), &batch(1, 3, 100));
+    assert!(reply.try_take().is_none(), "staged is not durable");
+    assert!(bench.plan(id(1, 0), 0, 1000).expect("in range").chunks.is_empty());
+    assert_eq!(bench.round(), Turn::Round);
+    let answers = reply.try_take().expect("answered").expect("kept");
+    assert_eq!(answers[0].as_ref().expect("stored").base_offset, Offset::at(0));
+    let plan = bench.plan(id(1, 0), 2, 1000).expect("in range");
+    assert_eq!(offsets(&Bench::bytes(&plan)), [0], "the whole batch that holds the offset");
+    assert_eq!(plan.high_watermark, Offset::at(3));
+    assert_eq!(bench.round(), Turn::Idle);
+}
+
+#[test]
+fn one_frame_commits_many_partitions() {
+    let bench = Bench::new();
+    let all: Vec<_> = (0..50).map(|p| id(1, p)).collect();
+    all.iter().for_each(|at| bench.open(*at, &small()));
+    let mut reply = bench.send_all(all.iter().map(|at| (*at, batch(1, 1, 100))).collect());
+    assert_eq!(bench.round(), Turn::Round);
+    let answers = reply.try_take().expect("answered").expect("kept");
+    assert_eq!(answers.len(), 50);
+    assert!(answers.iter().all(Result::is_ok));
+    let metrics = bench.shard().with(|shard| shard.metrics);
+    assert_eq!((metrics.rounds_total, metrics.fsync_total), (1, 1));
+    assert_eq!(metrics.round_partitions_total, 50);
+}
+
+#[test]
+fn reader_gets_the_same_batches_from_memory_and_from_files() {
+    let limits =
+        ShardLimits { tail_bytes_max: 8_000, behind_bytes: 4096, ..ShardLimits::default() };
+    let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
+    bench.open(id(1, 0), &small());
+    let mut sent = 0;
+    for n in 0..200 {
+        let offset = bench.append_now(id(1, 0), &batch(n, 2, 300));
+        assert_eq!(offset, Offset::at(sent));
+        sent += 2;
+        bench.work(100);
+    }
+    let mut next = 0;
+    let (mut from_files, mut from_memory) = (0, 0);
+    while next < sent {
+        let plan = bench.plan(id(1, 0), next, 3000).expect("in range");
+        for chunk in &plan.chunks {
+            match chunk {
+                Chunk::Memory(_) => from_memory += 1,
+                Chunk::File { .. } => from_files += 1,
+            }
+        }
+        let got = offsets(&Bench::bytes(&plan));
+        assert!(!got.is_empty(), "stuck at {next}");
+        for offset in got {
+            assert_eq!(offset, next);
+            next += 2;
+        }
+    }
+    assert!(from_files > 10 && from_memory > 0, "{from_files} of files, {from_memory} of memory");
+    for middle in [1, 77, 201, 399] {
+        let plan = bench.plan(id(1, 0), middle, 1).expect("in range");
+        assert_eq!(offsets(&Bench::bytes(&plan)), [middle - 1], "first batch whole");
+        assert!(plan.over_limit);
+    }
+    let sealed = bench.shard().with(|shard| shard.metrics.segments_sealed_total);
+    assert!(sealed >= 5, "{sealed} segments were sealed");
+}
+
+#[test]
+fn large_run_is_written_once() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &PartitionConfig::default());
+    let before = bench.shard().with(|shard| shard.metrics);
+    let offset = bench.append_now(id(1, 0), &batch(1, 10, 50_000));
+    assert_eq!(offset, Offset::at(0));
+    let after = bench.shard().with(|shard| shard.metrics);
+    assert!(after.direct_bytes_total - before.direct_bytes_total >= 496_000);
+    assert!(after.journal_bytes_total - before.journal_bytes_total <= 8192);
+    let plan = bench.plan(id(1, 0), 0, 1 << 20).expect("in range");
+    assert_eq!(offsets(&Bench::bytes(&plan)), [0]);
+}
+
+#[test]
+fn journal_goes_round_and_round() {
+    let ring = RingLimits { file_bytes: 64 * 1024, files_max: 3 };
+    let bench = Bench::with(ring, ShardLimits::default());
+    for p in 0..5 {
+        bench.open(id(1, p), &small());
+    }
+    for n in 0..400 {
+        bench.append_now(id(1, i32::try_from(n % 5).expect("small")), &batch(n, 1, 900));
+        if n % 7 == 0 {
+            bench.work(3);
+        }
+    }
+    let (metrics, levels) = bench.shard().with(|shard| (shard.metrics, shard.levels()));
+    assert!(metrics.journal_bytes_total > 6 * 3 * 64 * 1024, "{metrics:?}");
+    assert!(levels.journal_files_live <= 3);
+    for p in 0..5 {
+        let plan = bench.plan(id(1, p), 0, 1 << 20).expect("in range");
+        assert!(!plan.chunks.is_empty());
+        assert_eq!(plan.high_watermark, Offset::at(80));
+    }
+}
+
+#[test]
+fn failed_flush_is_final() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &small());
+    bench.append_now(id(1, 0), &batch(1, 1, 100));
+    bench.disk.fault(Fault::on_path("journal", DiskOp::Write, libc::EIO));
+    let mut reply = bench.send(id(1, 0), &batch(2, 1, 100));
+    bench.round();
+    let answers = reply.try_take().expect("answered").expect("kept");
+    assert!(matches!(answers[0], Err(AppendError::Storage { .. })), "{answers:?}");
+    bench.disk.clear_faults();
+    let mut reply = bench.send(id(1, 0), &batch(3, 1, 100));
+    let answers = reply.try_take().expect("at once").expect("kept");
+    assert!(matches!(answers[0], Err(AppendError::Storage { .. })), "latched: {answers:?}");
+    let plan = bench.plan(id(1, 0), 0, 1000).expect("durable data is readable");
+    assert_eq!(offsets(&Bench::bytes(&plan)), [0]);
+    assert_eq!(plan.high_watermark, Offset::at(1));
+}
+
+#[test]
+fn full_disk_refuses_and_resumes_by_itself() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &PartitionConfig::default());
+    bench.append_now(id(1, 0), &batch(1, 1, 100));
+    bench.disk.set_capacity(Some(2 << 20));
+    let mut refused = None;
+    for n in 0..20 {
+        let mut reply = bench.send(id(1, 0), &batch(n, 10, 50_000));
+        bench.round();
+        let answers = reply.try_take().expect("answered").expect("kept");
+        if let Err(error) = &answers[0] {
+            refused = Some((n, error.clone()));
+            break;
+        }
+    }
+    let (n, error) = refused.expect("the disk fills up");
+    assert!(matches!(error, AppendError::DiskFull { .. }), "{error}");
+    let end = bench.plan(id(1, 0), 0, 1000).expect("readable").high_watermark;
+    assert_eq!(end, Offset::at(1 + 10 * i64::from(n)));
+    let mut reply = bench.send(id(1, 0), &batch(99, 1, 100));
+    let answers = reply.try_take().expect("refused at once").expect("kept");
+    assert!(matches!(answers[0], Err(AppendError::DiskFull { .. })), "{answers:?}");
+    bench.shard().with_mut(|shard| shard.tick());
+    bench.work(10);
+    assert!(bench.shard().with(|shard| shard.health.full), "still full");
+    bench.disk.set_capacity(None);
+    bench.shard().with_mut(|shard| shard.tick());
+    bench.work(10);
+    let offset = bench.append_now(id(1, 0), &batch(100, 10, 50_000));
+    assert_eq!(offset, end, "offsets of refused batches are given anew");
+}
+
+#[test]
+fn damaged_batch_is_named_and_what_lies_behind_it_is_served() {
+    let limits = ShardLimits { tail_bytes_max: 0, behind_bytes: 4096, ..ShardLimits::default() };
+    let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
+    bench.open(id(1, 0), &PartitionConfig { segment_bytes: 40_000, ..Default::default() });
+    for n in 0..100 {
+        bench.append_now(id(1, 0), &batch(n, 1, 900));
+        bench.work(100);
+    }
+    let dir = std::path::Path::new("/data/topics/t1/0");
+    let names = bench.disk.list(dir).expect("a directory");
+    let log = names.iter().find(|e| e.name.ends_with(".log")).expect("a segment");
+    let at = millstream_io::units::FilePosition::new(10_000);
+    bench.disk.flip(&dir.join(&log.name), at, 0x40).expect("a file");
+    let mut next = 0;
+    let mut corrupt = Vec::new();
+    while next < 100 {
+        match bench.plan(id(1, 0), next, 5000) {
+            Ok(plan) => {
+                let got = offsets(&Bench::bytes(&plan));
+                assert!(!got.is_empty(), "stuck at {next}");
+                next += i64::try_from(got.len()).expect("small");
+            }
+            Err(ReadError::Corrupt { offset, readable_from, .. }) => {
+                corrupt.push(offset.get());
+                next = readable_from.expect("sound data behind").get();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(corrupt, [10], "one batch is damaged, and told once");
+}
