@@ -16,8 +16,8 @@ use futures_lite::io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
 use super::socket::{self, Direction, Switch};
-use crate::runtime::Breather;
 use crate::runtime::limits::{PUMP_BYTES, READ_ROOM_MIN};
+use crate::runtime::{Breather, checkpoint};
 
 /// How connections are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,7 @@ impl ReadHalf {
         at_most: usize,
     ) -> Result<usize, ConnError> {
         assert!(at_most > 0, "a read of at most {at_most} bytes tells nothing");
+        checkpoint().await;
         if !self.drained && buffer.capacity() > buffer.len() {
             match self.take_ready(buffer, at_most)? {
                 Some(got) => return Ok(got),

@@ -239,6 +239,7 @@ impl<T> Future for Task<T> {
 pub async fn sleep(time: Duration) {
     assert!(QUEUES.get().is_some(), "sleep was called on a thread that is no core");
     glommio::timer::Timer::new(time).await;
+    super::breathe::looked(); // Timers end only when the executor looks at its rings.
     wake::beat();
 }
 

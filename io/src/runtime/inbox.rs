@@ -13,6 +13,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use super::breathe::checkpoint;
 use super::executor::{self, Task, spawn};
 use super::limits::{FOREIGN_BUNDLES, MAILBOX_BUNDLES_PER_LANE, OUTBOX_MESSAGES};
 use super::queue::{Queue, Refused};
@@ -138,6 +139,7 @@ impl<M> Mailbox<M> {
     /// stop. Dropping the future loses nothing.
     pub async fn receive(&mut self) -> Bundle<M> {
         beat();
+        checkpoint().await;
         match self.bundles.take().await {
             Some(bundle) => bundle,
             None => unreachable!("a mailbox is closed by its own drop only"),

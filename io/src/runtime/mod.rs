@@ -21,7 +21,7 @@ mod stop;
 mod uring_probe;
 mod wake;
 
-pub use breathe::{Breather, breathe};
+pub use breathe::{Breather, breathe, checkpoint};
 pub use executor::{
     Core, CoreFailed, CoreSetup, Elapsed, Queue, Running, StartError, Task, now, on_core,
     run_alone, sleep, spawn, start, timeout,

@@ -220,6 +220,7 @@ pub(crate) async fn pump() {
         drop(bell);
         here.line.rung.swap(false, Ordering::AcqRel);
         here.line.answer();
+        super::breathe::looked(); // Foreign wakes arrive only when the executor looks for them.
         std::mem::swap(&mut batch, &mut *lock(&here.line.ready));
         for slot in batch.drain(..) {
             here.serve(slot);
