@@ -37,6 +37,8 @@ pub struct Config {
     pub cores: String,
     pub listeners: Vec<Listener>,
     pub advertised_resolve: bool,
+    /// Whether writes pass the page cache by.
+    pub storage_direct: bool,
     /// What was set by file or command line, checked, by name.
     pub set: BTreeMap<&'static str, String>,
     /// What the reader of the log should know about the settings.
@@ -117,6 +119,7 @@ impl Config {
             cores: required("cores"),
             listeners,
             advertised_resolve: required("advertised.listeners.resolve") == "true",
+            storage_direct: required("storage.direct") == "true",
             set,
             warnings,
         })

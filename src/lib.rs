@@ -4,5 +4,6 @@ pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod serve;
 pub mod session;
 pub mod wire;

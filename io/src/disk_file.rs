@@ -240,6 +240,22 @@ fn sync_fs(fd: RawFd) -> io::Result<()> {
 }
 
 fn free_bytes(path: &Path) -> io::Result<u64> {
+    volume(path).map(|volume| volume.usable)
+}
+
+/// What the file system that holds a path has, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Volume {
+    pub total: u64,
+    /// What an unprivileged writer could still write.
+    pub usable: u64,
+}
+
+/// Asks the file system that holds `path`. May block.
+///
+/// # Errors
+/// As statvfs(3).
+pub fn volume(path: &Path) -> io::Result<Volume> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
     // SAFETY: statvfs is plain integers, for which all zeros is a valid value.
     #[expect(unsafe_code, reason = "the kernel fills it in")]
@@ -247,11 +263,13 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
     // SAFETY: `path` is a C string and `stat` a statvfs, both alive over the call.
     #[expect(unsafe_code, reason = "the standard library has no statvfs")]
     let answer = unsafe { libc::statvfs(path.as_ptr(), &mut stat) };
-    if answer == 0 {
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-    } else {
-        Err(io::Error::last_os_error())
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
     }
+    Ok(Volume {
+        total: stat.f_blocks.saturating_mul(stat.f_frsize),
+        usable: stat.f_bavail.saturating_mul(stat.f_frsize),
+    })
 }
 
 const _: () = assert!(bytes_u64(BLOCK_BYTES) == BLOCK_BYTES_U64);

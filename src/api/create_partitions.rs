@@ -1,5 +1,6 @@
 //! CreatePartitions (key 37): more partitions for topics. KIP-195.
 
+use super::topics::firsts;
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::{MorePartitions, Refused};
 use crate::wire::messages::create_partitions::{
@@ -17,7 +18,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     };
     let texts: Vec<Option<String>> =
         answers.iter().map(|answer| answer.as_ref().err().map(Refused::to_string)).collect();
-    let results = request.topics.iter().zip(answers).zip(&texts).map(|((topic, answer), text)| {
+    let is_first = firsts(request.topics.iter().map(|topic| topic.name));
+    let answered = request.topics.iter().zip(answers).zip(&texts).zip(is_first);
+    let results = answered.filter(|(_, is_first)| *is_first).map(|(((topic, answer), text), _)| {
         let code = answer.err().map_or(0, |refused| error_codes::of_refused(&refused).number());
         CreatePartitionsTopicResult {
             name: topic.name,

@@ -1,9 +1,9 @@
 //! CreateTopics (key 19). KIP-4, KIP-464, KIP-525.
 
-use super::topics::uuid;
+use super::topics::{firsts, uuid};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::{CreatedTopic, NewTopic, Refused};
-use crate::cluster::image::{BrokerSource, MetadataImage};
+use crate::cluster::image::MetadataImage;
 use crate::config::TOPIC_SETTINGS;
 use crate::wire::ErrorCode;
 use crate::wire::messages::create_topics::{
@@ -13,7 +13,7 @@ use crate::wire::messages::create_topics::{
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: CreateTopicsRequest<'_> = call.request()?;
-    let topics: Vec<NewTopic> = request.topics.iter().map(|topic| new_topic(topic, call)).collect();
+    let topics: Vec<NewTopic> = request.topics.iter().map(new_topic).collect();
     let count = topics.len();
     let answers = match call.core.controller.create_topics(topics, request.validate_only).await {
         Ok(answers) => answers,
@@ -21,21 +21,19 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     };
     let image = call.image();
     let described = Described::of(&image, call.version, &answers);
-    let results = request
-        .topics
-        .iter()
-        .zip(&described)
-        .map(|(topic, described)| described.result(topic.name, call.version));
+    let firsts = firsts(request.topics.iter().map(|topic| topic.name));
+    let results = request.topics.iter().zip(&described).zip(firsts);
+    let results = results
+        .filter(|(_, is_first)| *is_first)
+        .map(|((topic, described), _)| described.result(topic.name, call.version));
     call.respond(&CreateTopicsResponse { topics: results.collect(), ..Default::default() })
 }
 
-fn new_topic(topic: &CreatableTopic<'_>, call: &Call) -> NewTopic {
+fn new_topic(topic: &CreatableTopic<'_>) -> NewTopic {
     let assignments =
         topic.assignments.iter().map(|one| (one.partition_index, one.broker_ids.clone()));
     let configs =
         topic.configs.iter().map(|one| (one.name.to_owned(), one.value.map(str::to_owned)));
-    // "The default" can be asked for from version 4 on (KIP-464); Apache Kafka takes it in all.
-    let _ = call;
     NewTopic {
         name: topic.name.to_owned(),
         partitions: topic.num_partitions,
@@ -111,5 +109,3 @@ fn configs_of(image: &MetadataImage, topic: &CreatedTopic) -> Vec<(&'static str,
     };
     TOPIC_SETTINGS.iter().map(one).collect()
 }
-
-const _: fn(BrokerSource) -> i8 = super::describe_configs::source_code;

@@ -1,6 +1,6 @@
 //! DeleteTopics (key 20): by name, and from version 6 on by id. KIP-516.
 
-use super::topics::{topic_id, uuid};
+use super::topics::{firsts, topic_id, uuid};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::{Refused, TopicRef};
 use crate::cluster::image::Topic;
@@ -33,7 +33,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         .collect();
     let messages: Vec<Option<String>> =
         results.iter().map(|result| result.as_ref().err().map(Refused::to_string)).collect();
-    let responses = asked.iter().zip(&results).zip(&messages).map(|((asked, result), message)| {
+    let is_first = firsts(asked.iter().map(|asked| (asked.name, asked.topic_id)));
+    let answered = asked.iter().zip(&results).zip(&messages).zip(is_first);
+    let answered = answered.filter(|(_, is_first)| *is_first);
+    let responses = answered.map(|(((asked, result), message), _)| {
         let topic = result.as_ref().ok();
         let name = asked.name.or_else(|| topic.map(|topic| &*topic.name));
         DeletableTopicResult {

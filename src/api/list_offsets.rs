@@ -1,6 +1,6 @@
 //! ListOffsets (key 2): offsets by position or time. KIP-79, KIP-734, KIP-405, KIP-1005.
 
-use super::topics::{by_name, current_epoch, partition};
+use super::topics::{by_name, current_epoch, firsts, partition};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::plan::doubles;
 use crate::wire::ErrorCode;
@@ -19,12 +19,12 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         1 => Isolation::ReadCommitted,
         _ => Isolation::ReadUncommitted,
     };
-    let twice = doubles(
-        request
-            .topics
-            .iter()
-            .flat_map(|topic| topic.partitions.iter().map(|p| (topic.name, p.partition_index))),
-    );
+    let named = || {
+        let topics = request.topics.iter();
+        topics.flat_map(|topic| topic.partitions.iter().map(|p| (topic.name, p.partition_index)))
+    };
+    let twice = doubles(named());
+    let mut is_first = firsts(named()).into_iter();
     let mut queries = Vec::new();
     let mut planned = Vec::new();
     for topic in &request.topics {
@@ -53,7 +53,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
                 .partitions
                 .iter()
                 .zip(answers.by_ref())
-                .map(|(asked, answer)| described(call, asked.partition_index, answer))
+                .zip(is_first.by_ref())
+                .filter(|(_, is_first)| *is_first)
+                .map(|((asked, answer), _)| described(call, asked.partition_index, answer))
                 .collect(),
         })
         .collect();

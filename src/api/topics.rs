@@ -3,6 +3,8 @@
 use crate::cluster::image::{MetadataImage, Topic};
 use crate::wire::{ErrorCode, Uuid};
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// The wire's form of a topic id.
@@ -35,6 +37,12 @@ pub fn partition(
 /// The leader epoch a client believes in; negative means that it does not say (KIP-320).
 pub fn current_epoch(epoch: i32) -> Option<LeaderEpoch> {
     LeaderEpoch::new(epoch)
+}
+
+/// Whether each item is the first of its kind. What a request names twice is answered once.
+pub fn firsts<T: Hash + Eq>(items: impl Iterator<Item = T>) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    items.map(|item| seen.insert(item)).collect()
 }
 
 /// Whether the name is one of the broker's own topics.

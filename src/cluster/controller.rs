@@ -382,7 +382,7 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
 }
 
 /// The partitions of a topic from number `from` on.
-fn new_partitions(topic: &Topic, from: u32) -> Vec<NewPartition> {
+pub fn new_partitions(topic: &Topic, from: u32) -> Vec<NewPartition> {
     let partition = |at| NewPartition {
         at,
         topic_name: topic.name.clone(),

@@ -119,16 +119,24 @@ const OWN_SETTINGS: &[Setting] = &[
         "The partitions of a topic created without a number of them.",
     ),
     start(
-        "socket.listen.backlog.size",
-        Allowed::Int { min: 1, max: 65_535 },
-        Some("1024"),
-        "How many connections may wait to be accepted, on each core.",
+        "producer.id.expiration.ms",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("86400000"),
+        "How long a partition remembers a producer that sends nothing. Its next batch is then \
+         taken whatever its sequence.",
     ),
     start(
         "socket.request.max.bytes",
         Allowed::Int { min: 1024, max: NO_MAX },
         Some("104857600"),
         "The largest request; a connection that announces a larger one is closed.",
+    ),
+    start(
+        "storage.direct",
+        Allowed::Bool,
+        Some("true"),
+        "Whether writes pass the page cache by (O_DIRECT). Set to false on a file system that \
+         cannot. This setting is Millstream's own.",
     ),
 ];
 
@@ -176,7 +184,7 @@ pub struct BrokerConfig {
     pub fetch_sessions_max: u32,
     pub described_partitions_max: u32,
     pub partitions_default: u32,
-    pub listen_backlog: u32,
+    pub producer_expiry_ms: i64,
     pub request_bytes_max: u32,
 }
 
@@ -195,7 +203,7 @@ impl BrokerConfig {
             fetch_sessions_max: parsed(&value, "max.incremental.fetch.session.cache.slots"),
             described_partitions_max: parsed(&value, "max.request.partition.size.limit"),
             partitions_default: parsed(&value, "num.partitions"),
-            listen_backlog: parsed(&value, "socket.listen.backlog.size"),
+            producer_expiry_ms: parsed(&value, "producer.id.expiration.ms"),
             request_bytes_max: parsed(&value, "socket.request.max.bytes"),
         }
     }

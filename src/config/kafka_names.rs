@@ -307,6 +307,7 @@ pub const OTHER_BROKER_NAMES: &[&str] = &[
     "share.fetch.purgatory.purge.interval.requests",
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
+    "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
     "ssl.allow.dn.changes",

@@ -41,10 +41,12 @@ pub async fn serve(conn: Conn, door: Rc<Door>, listener: Rc<str>, ticket: Ticket
     door.remove(connection);
     if let (Some(refusal), _) | (_, Some(refusal)) = &ends {
         log_refusal(&session, refusal);
-        // Some clients send the same request again at once, for ever.
-        door.refusals.set(door.refusals.get().saturating_add(1));
-        if door.refusals.get() > REFUSALS_PER_SECOND_MAX {
-            sleep(REFUSAL_PAUSE).await;
+        if matches!(refusal, Refusal::Close(Close::NotServed { .. })) {
+            // Some clients send the same request again at once, for ever.
+            door.refusals.set(door.refusals.get().saturating_add(1));
+            if door.refusals.get() > REFUSALS_PER_SECOND_MAX {
+                sleep(REFUSAL_PAUSE).await;
+            }
         }
     }
     drop(ticket);

@@ -38,12 +38,15 @@ pub const DESCRIPTORS_KEPT_SHARE: u64 = 4;
 /// How long a stop waits for answers under way.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A peer that sends requests which cannot be answered is refused at most so often a second
-/// before its connections are slowed: some clients connect again at once, for ever.
-pub const REFUSALS_PER_SECOND_MAX: u32 = 20;
+/// How often a stop looks for connections that came in the last moment.
+pub const STOP_LOOK: Duration = Duration::from_millis(100);
 
-/// How long such a peer's connection is held before it is closed.
-pub const REFUSAL_PAUSE: Duration = Duration::from_millis(500);
+/// Connections of a core that are closed at once, in a second, for a version that is not served.
+/// More are held for [`REFUSAL_PAUSE`] first: some clients connect again at once, for ever.
+pub const REFUSALS_PER_SECOND_MAX: u32 = 50;
+
+/// See [`REFUSALS_PER_SECOND_MAX`].
+pub const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 
 const _: () = {
     assert!(REQUEST_BYTES_IN_FLIGHT_MAX < REQUEST_MEMORY_PER_CORE);
