@@ -23,6 +23,12 @@ pub mod journal;
 /// From the files that a crash left to the log that was acknowledged.
 pub mod recovery;
 
+/// What stands in a file of a data directory, and whether a whole one is sound.
+pub mod inspect;
+
+/// Entry points for fuzzers: bytes in, no panic and no broken promise out.
+pub mod fuzz;
+
 /// The state files of one partition directory.
 pub mod partition_state;
 

@@ -27,7 +27,8 @@ pub mod indexes;
 pub mod partition;
 pub mod replay;
 mod search;
-mod segment_scan;
+pub(crate) mod segment_scan;
+mod visit;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -104,6 +104,11 @@ impl SparseIndex {
         self.entries.truncate(keep);
     }
 
+    /// Every entry, ascending.
+    pub fn entries(&self) -> impl Iterator<Item = BatchStart> + '_ {
+        (1..=self.entries.len()).map(|i| self.before(i))
+    }
+
     /// The last entry, or the start of the segment.
     pub fn last(&self) -> BatchStart {
         self.before(self.entries.len())

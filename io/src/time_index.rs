@@ -87,6 +87,12 @@ impl TimeIndex {
         }
     }
 
+    /// Every entry, ascending: a timestamp, and the offset in front of which no record is later.
+    pub fn entries(&self) -> impl Iterator<Item = (TimestampMs, Offset)> + '_ {
+        let entry = |e: &Entry| (e.largest, self.segment.base.add(u64::from(e.relative)));
+        self.entries.iter().map(entry)
+    }
+
     /// The whole file.
     pub fn encode(&self, coverage: Coverage) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.entries.len() * TIME_INDEX_ENTRY_BYTES + 64);

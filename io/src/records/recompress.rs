@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::RecordsError;
 use super::source::Source;
@@ -42,7 +42,7 @@ pub fn recompress(batch: &CheckedBatch, codec: Codec) -> Result<CheckedBatch, Re
         sink.write(&piece[..got]).map_err(damaged)?;
     }
     sink.finish().map_err(damaged)?;
-    let bytes = finish_header(&mut out, codec)?;
+    let bytes = finish_header(out, codec)?;
     let origin = if batch.attributes().is_control() { Origin::Coordinator } else { Origin::Client };
     match CheckedBatch::parse(bytes, origin) {
         Ok(batch) => Ok(batch),
@@ -53,7 +53,7 @@ pub fn recompress(batch: &CheckedBatch, codec: Codec) -> Result<CheckedBatch, Re
     }
 }
 
-fn finish_header(out: &mut Vec<u8>, codec: Codec) -> Result<Bytes, RecordsError> {
+fn finish_header(mut out: Vec<u8>, codec: Codec) -> Result<Bytes, RecordsError> {
     let limit = bytes_u64(crate::limits::BATCH_BYTES_MAX);
     if bytes_u64(out.len()) > limit {
         return Err(RecordsError::TooLarge { limit });
@@ -63,9 +63,9 @@ fn finish_header(out: &mut Vec<u8>, codec: Codec) -> Result<Bytes, RecordsError>
     let attributes = u16::from_be_bytes([out[at::ATTRIBUTES], out[at::ATTRIBUTES + 1]]);
     let attributes = attributes & !Attributes::CODEC_MASK | u16::from(codec.bits());
     out[at::ATTRIBUTES..at::LAST_OFFSET_DELTA].copy_from_slice(&attributes.to_be_bytes());
-    let crc = crc_of(out);
+    let crc = crc_of(&out);
     out[at::CRC..at::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
-    Ok(BytesMut::from(&out[..]).freeze())
+    Ok(Bytes::from(out))
 }
 
 /// The way back: plain bytes in, compressed bytes behind a header out.

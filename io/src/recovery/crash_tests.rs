@@ -569,7 +569,7 @@ fn acknowledged_batches_survive_many_lives_and_deaths() {
 }
 
 #[test]
-#[ignore = "takes minutes; run it after every change of the journal or of recovery"]
+#[ignore = "takes minutes; ./tests/run --long runs it"]
 fn acknowledged_batches_survive_thousands_of_power_cuts() {
     cut_at_every_operation(0..20, 80);
     live_and_die(1000..3000);

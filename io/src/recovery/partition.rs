@@ -5,6 +5,7 @@ use std::path::Path;
 use super::indexes::{self, Indexes, LoadError};
 use super::search::{self, Bounds};
 use super::segment_scan::{Around, SegmentScan, scan_segment};
+use super::visit::{Covered, Visible};
 use super::{BatchVisitor, Damage, Evidence, RecoveredPartition, RecoveryError, RecoveryReport};
 use crate::batch::stored::StoredError;
 use crate::checkpoint::{State, StateError, read_state, write_state};
@@ -13,8 +14,6 @@ use crate::index_footer::{Coverage, IndexDamage};
 use crate::partition_state::{Manifest, RecoveryCheckpoint};
 use crate::read_ahead::ReadAhead;
 use crate::segment::{Listing, SegmentFile, SegmentMeta, remove_segment};
-use crate::segment_reader::{BatchPlace, Walk, WalkError, read_batch};
-use crate::sparse_index::BatchStart;
 use crate::units::{FilePosition, LeaderEpoch, Offset, SegmentId, TopicPartition};
 
 /// Which partition, and what is known about it.
@@ -363,7 +362,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
         Ok(None)
     }
 
-    /// Shows the visitor what the indexes cover and it asked for, by batch headers.
+    /// Shows the visitor what the indexes cover and it asked for.
     fn visit_covered<V: BatchVisitor>(
         &mut self,
         file: &D::File,
@@ -371,8 +370,8 @@ impl<'a, D: Disk> Recovery<'a, D> {
         coverage: Coverage,
         visitor: &mut V,
     ) -> Result<(), RecoveryError> {
-        let visit_from = self.input.visit_from;
-        if coverage.next <= visit_from || coverage.log_bytes == FilePosition::ZERO {
+        let from = self.input.visit_from;
+        if coverage.next <= from || coverage.log_bytes == FilePosition::ZERO {
             return Ok(());
         }
         let len = FilePosition::new(file.len()?);
@@ -381,25 +380,10 @@ impl<'a, D: Disk> Recovery<'a, D> {
             Err(LoadError::Damaged(_)) => None,
             Err(LoadError::Disk(error)) => return Err(error.into()),
         };
-        let start = BatchStart { base: id.base, at: FilePosition::ZERO };
-        let mut from = index.as_ref().map_or(start, |index| index.floor(visit_from));
-        loop {
-            let walk = Walk::new(file, from, coverage.log_bytes);
-            let mut walk = if self.input.allow_gaps { walk } else { walk.without_gaps() };
-            let (at, error) = match visit_walk(file, &mut walk, visit_from, visitor) {
-                Ok(()) => return Ok(()),
-                Err(WalkError::Disk(error)) => return Err(error.into()),
-                Err(WalkError::Damaged { at, error }) => (at, error),
-            };
-            let behind = index.as_ref().and_then(|index| index.first_behind(at));
-            let (to, next) = behind.map_or((coverage.log_bytes, coverage.next), |b| (b.at, b.base));
-            let offsets = (walk.due(), next);
-            self.report.damage.push(Damage { segment: id, from: at, to, offsets, error });
-            match behind {
-                Some(behind) => from = behind,
-                None => return Ok(()),
-            }
-        }
+        let covered = Covered { id, coverage, index, allow_gaps: self.input.allow_gaps };
+        let damage = covered.visit(file, from, visitor)?;
+        self.report.damage.extend(damage);
+        Ok(())
     }
 
     fn take(&mut self, meta: SegmentMeta) {
@@ -432,39 +416,6 @@ impl<'a, D: Disk> Recovery<'a, D> {
             other => other,
         }
     }
-}
-
-/// Passes on only what the visitor asked for.
-struct Visible<'v, V> {
-    visitor: &'v mut V,
-    from: Offset,
-}
-
-impl<V: BatchVisitor> BatchVisitor for Visible<'_, V> {
-    fn batch(&mut self, place: &BatchPlace, bytes: &[u8]) {
-        if place.next > self.from {
-            self.visitor.batch(place, bytes);
-        }
-    }
-}
-
-fn visit_walk<F: DiskFile, V: BatchVisitor>(
-    file: &F,
-    walk: &mut Walk<'_, F>,
-    visit_from: Offset,
-    visitor: &mut V,
-) -> Result<(), WalkError> {
-    while let Some(place) = walk.next_place()? {
-        if place.next <= visit_from {
-            continue;
-        }
-        if walk.header().is_some_and(|header| header.attributes().is_control()) {
-            visitor.batch(&place, &read_batch(file, &place)?);
-        } else {
-            visitor.batch(&place, walk.header_bytes());
-        }
-    }
-    Ok(())
 }
 
 fn meta(id: SegmentId, coverage: Coverage) -> SegmentMeta {

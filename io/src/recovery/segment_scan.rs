@@ -13,7 +13,7 @@ use crate::units::{FilePosition, Offset, SegmentId, bytes_u64};
 
 /// What a scan must know about the log around the segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around {
+pub(crate) struct Around {
     /// Base offset of the next segment that has batches; none for the last.
     pub limit: Option<Offset>,
     /// Nothing at this offset or behind was acknowledged; `None` when that is not known.
@@ -24,7 +24,7 @@ pub(super) struct Around {
 
 /// What a scan found.
 #[derive(Debug)]
-pub(super) struct SegmentScan {
+pub(crate) struct SegmentScan {
     pub indexes: Indexes,
     /// Where the log ends in this file; what stands behind is to be cut.
     pub end: FilePosition,
@@ -48,7 +48,7 @@ enum Stop {
 }
 
 /// Scans `[from.log_bytes, end of file)` of `segment`. `indexes` cover what is in front.
-pub(super) fn scan_segment<F: DiskFile, V: BatchVisitor>(
+pub(crate) fn scan_segment<F: DiskFile, V: BatchVisitor>(
     file: &F,
     segment: SegmentId,
     (indexes, from): (Indexes, Coverage),
