@@ -49,8 +49,6 @@ def sources():
 
 def build(directory):
     """{suite: executable}; a few minutes the first time, since librdkafka is built too."""
-    if not shutil.which("make"):
-        tools.apt("make")
     environment = dict(os.environ, CARGO_TARGET_DIR=os.path.join(tools.HOME, "rskafka-target"))
     command = ["cargo", "test", "--locked", "--no-run", "--features", "full", "--message-format", "json"]
     for suite in SUITES:

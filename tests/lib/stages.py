@@ -5,7 +5,6 @@ import os
 import tools
 
 PYTHON = "python3"
-CARGO = "cargo"
 
 
 class Stage:
@@ -24,6 +23,10 @@ class Stage:
 
     def command(self):
         return self._command() if callable(self._command) else list(self._command)
+
+
+def cargo(*words):
+    return lambda: tools.rust_command(*words)
 
 
 def client(path):
@@ -50,18 +53,17 @@ def with_java(path, *args):
 ONLINE = {"auto.create.topics.enable": "false"}
 
 STAGES = [
-    Stage("fmt", "the Rust sources are formatted", [CARGO, "fmt", "--all", "--check"], 120, rust=True),
-    Stage("clippy", "no lint is left", [CARGO, "clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--",
-                                        "-D", "warnings"], 1200, rust=True),
-    Stage("unit", "the Rust tests", [CARGO, "test", "--workspace", "--locked", "--quiet"], 1800, rust=True),
-    Stage("build", "the release build", [CARGO, "build", "--release", "--workspace", "--locked"], 1800, rust=True),
+    Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
+    Stage("clippy", "no lint is left", cargo("clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"), 1200, rust=True),
+    Stage("unit", "the Rust tests", cargo("test", "--workspace", "--locked", "--quiet"), 1800, rust=True),
+    Stage("build", "the release build", cargo("build", "--release", "--workspace", "--locked"), 1800, rust=True),
     Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
           [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_venv("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
-    Stage("rskafka", "rskafka's own test suite", [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
+    Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",

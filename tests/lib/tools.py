@@ -70,6 +70,21 @@ def built(name, *inputs):
 
 
 @functools.cache
+def compiler():
+    """A C compiler and make, which Rust's linker and some crates call."""
+    if not shutil.which("cc") or not shutil.which("make"):
+        apt("build-essential")
+
+
+def rust_command(*words):
+    """A cargo command line."""
+    compiler()
+    if not shutil.which("cargo"):
+        raise Missing("Rust's cargo (Debian's own is too old: use rustup)")
+    return ["cargo", *words]
+
+
+@functools.cache
 def kcat():
     """kcat 1.7.1 on an old librdkafka, which is the point of it."""
     if not shutil.which("kcat"):
@@ -172,5 +187,5 @@ def rust():
     """The Rust client program; returns its path."""
     here = os.path.join(CLIENTS, "rust")
     environment = dict(os.environ, CARGO_TARGET_DIR=os.path.join(HOME, "cargo"))
-    call(["cargo", "build", "--release", "--locked", "--quiet"], cwd=here, env=environment)
+    call(rust_command("build", "--release", "--locked", "--quiet"), cwd=here, env=environment)
     return os.path.join(HOME, "cargo", "release", "rskafka-judge")
