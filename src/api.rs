@@ -13,6 +13,7 @@ mod api_versions;
 mod config_resources;
 mod create_partitions;
 mod create_topics;
+mod deep_validation;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
@@ -45,6 +46,7 @@ use crate::wire::{
 use bytes::Bytes;
 use fetch_session::FetchSessions;
 use millstream_io::clock::SystemClock;
+use millstream_io::runtime::Pool;
 use millstream_shards::message::Chunk;
 use millstream_shards::router::Router;
 use std::cell::{Cell, RefCell};
@@ -61,6 +63,8 @@ pub struct CoreContext {
     pub producer_ids: RefCell<ProducerIds>,
     pub fetch_sessions: RefCell<FetchSessions>,
     pub clock: SystemClock,
+    /// Threads that look into batches where a topic asks for it.
+    pub inspectors: Pool,
     pub data_dir: PathBuf,
     pub free_space: Rc<dyn FreeSpace>,
 }

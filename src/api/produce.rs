@@ -4,12 +4,14 @@
 //! on. Stage two waits until they are durable.
 
 use super::topics::{by_id, by_name};
-use super::{Answer, Call, Close, error_codes};
+use super::{Answer, Call, Close, deep_validation, error_codes};
 use crate::cluster::image::{MetadataImage, Topic};
+use crate::config::BatchValidation;
 use crate::wire::ErrorCode;
 use crate::wire::messages::produce::{
-    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
-    ProduceResponse, TopicProduceData, TopicProduceResponse,
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData,
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
+    TopicProduceResponse,
 };
 use millstream_io::batch::{BatchError, CheckedBatch, Codec, Origin};
 use millstream_io::clock::Clock;
@@ -22,15 +24,30 @@ use std::sync::Arc;
 enum Planned {
     /// On its way to its owner.
     Sent,
-    Refused(ErrorCode, Option<String>),
+    Refused(RefusedBatch),
     /// The same partition comes again further down, and the last one counts.
     Superseded,
+}
+
+/// Why a batch is not taken, as the client is told.
+#[derive(Debug)]
+pub struct RefusedBatch {
+    pub code: ErrorCode,
+    pub message: Option<String>,
+    /// The records at fault, by their place in the batch, where single ones are.
+    pub records: Vec<(i32, String)>,
+}
+
+impl RefusedBatch {
+    pub fn new(code: ErrorCode, message: Option<String>) -> RefusedBatch {
+        RefusedBatch { code, message, records: Vec::new() }
+    }
 }
 
 /// What a partition is answered with.
 enum Outcome {
     Appended(Appended),
-    Refused { code: ErrorCode, message: Option<String> },
+    Refused(RefusedBatch),
 }
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
@@ -72,13 +89,13 @@ async fn plan(
         for (at, data) in topic_data.partition_data.iter().enumerate() {
             plan.push(match refused {
                 _ if superseded.contains(&(topic_at, at)) => Planned::Superseded,
-                Some(code) => Planned::Refused(code, None),
+                Some(code) => Planned::Refused(RefusedBatch::new(code, None)),
                 None => match checked(call, topic, data, now).await {
                     Ok(append) => {
                         appends.push(append);
                         Planned::Sent
                     }
-                    Err((code, message)) => Planned::Refused(code, message),
+                    Err(refused) => Planned::Refused(refused),
                 },
             });
         }
@@ -108,9 +125,10 @@ async fn checked(
     topic: Result<&Arc<Topic>, ErrorCode>,
     data: &PartitionProduceData<'_>,
     now: TimestampMs,
-) -> Result<Append, (ErrorCode, Option<String>)> {
-    let topic = topic.map_err(|code| (code, None))?;
-    let at = topic.partition(data.index).ok_or((ErrorCode::UnknownTopicOrPartition, None))?;
+) -> Result<Append, RefusedBatch> {
+    let bare = |code| RefusedBatch::new(code, None);
+    let topic = topic.map_err(bare)?;
+    let at = topic.partition(data.index).ok_or(bare(ErrorCode::UnknownTopicOrPartition))?;
     let records = match data.records {
         Some(records) => call.frame.slice_ref(records),
         None => return Err(refused(&BatchError::Empty)),
@@ -118,13 +136,16 @@ async fn checked(
     let batch = CheckedBatch::parse(records, Origin::Client).map_err(|error| refused(&error))?;
     if batch.codec() == Codec::Zstd && call.version < 7 {
         let message = "zstd needs Produce version 7 or later (KIP-110)".to_owned();
-        return Err((ErrorCode::UnsupportedCompressionType, Some(message)));
+        return Err(RefusedBatch::new(ErrorCode::UnsupportedCompressionType, Some(message)));
+    }
+    if topic.config.batch_validation == BatchValidation::Deep {
+        deep_validation::check(call, &topic.config, &batch, now).await?;
     }
     Ok(Append { at, current: None, batch, now })
 }
 
-fn refused(error: &BatchError) -> (ErrorCode, Option<String>) {
-    (error_codes::of_batch(error), Some(error.to_string()))
+fn refused(error: &BatchError) -> RefusedBatch {
+    RefusedBatch::new(error_codes::of_batch(error), Some(error.to_string()))
 }
 
 /// Places of partitions that the request names again further down.
@@ -155,13 +176,13 @@ fn outcomes(
         .into_iter()
         .map(|planned| match planned {
             Planned::Superseded => None,
-            Planned::Refused(code, message) => Some(Outcome::Refused { code, message }),
+            Planned::Refused(refused) => Some(Outcome::Refused(refused)),
             Planned::Sent => Some(match answers.next() {
                 Some(Ok(appended)) => Outcome::Appended(appended),
-                Some(Err(error)) => Outcome::Refused {
-                    code: error_codes::of_append(&error, version),
-                    message: Some(error.to_string()),
-                },
+                Some(Err(error)) => Outcome::Refused(RefusedBatch::new(
+                    error_codes::of_append(&error, version),
+                    Some(error.to_string()),
+                )),
                 None => panic!("the router answered fewer batches than it was given"),
             }),
         })
@@ -173,7 +194,7 @@ fn outcomes(
 /// Without a response there is one way to tell of an error: closing the connection.
 fn acks_zero(outcomes: &[Option<Outcome>]) -> Result<Answer, Close> {
     let failed = outcomes.iter().flatten().find_map(|outcome| match outcome {
-        Outcome::Refused { code, .. } => Some(*code),
+        Outcome::Refused(refused) => Some(refused.code),
         Outcome::Appended(_) => None,
     });
     match failed {
@@ -196,7 +217,7 @@ fn respond(
         let answered = topic.partition_data.iter().zip(outcomes);
         let partitions: Vec<_> = answered
             .filter_map(|(data, outcome)| {
-                let response = partition_response(data.index, outcome.as_ref()?);
+                let response = partition_response(call, data.index, outcome.as_ref()?);
                 Some(with_leader(call, image, topic, response, &mut names_leader))
             })
             .collect();
@@ -212,7 +233,11 @@ fn respond(
     call.respond(&ProduceResponse { responses, node_endpoints, ..Default::default() })
 }
 
-fn partition_response(index: i32, outcome: &Outcome) -> PartitionProduceResponse<'_> {
+fn partition_response<'o>(
+    call: &Call,
+    index: i32,
+    outcome: &'o Outcome,
+) -> PartitionProduceResponse<'o> {
     match outcome {
         Outcome::Appended(appended) => PartitionProduceResponse {
             index,
@@ -221,14 +246,25 @@ fn partition_response(index: i32, outcome: &Outcome) -> PartitionProduceResponse
             log_start_offset: appended.log_start.get(),
             ..Default::default()
         },
-        Outcome::Refused { code, message } => PartitionProduceResponse {
+        Outcome::Refused(refused) => PartitionProduceResponse {
             index,
-            error_code: code.number(),
+            error_code: refused.code.number(),
             base_offset: -1,
-            error_message: message.as_deref(),
+            record_errors: if call.version >= 8 { record_errors(refused) } else { Vec::new() },
+            error_message: refused.message.as_deref(),
             ..Default::default()
         },
     }
+}
+
+fn record_errors(refused: &RefusedBatch) -> Vec<BatchIndexAndErrorMessage<'_>> {
+    let records = refused.records.iter();
+    records
+        .map(|(batch_index, message)| BatchIndexAndErrorMessage {
+            batch_index: *batch_index,
+            batch_index_error_message: Some(message),
+        })
+        .collect()
 }
 
 /// From version 10 on, a client whose view of the leader is old is told the leader (KIP-951).

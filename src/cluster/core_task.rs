@@ -132,6 +132,7 @@ pub fn open_partition(partition: NewPartition) -> OpenPartition {
 pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
     PartitionConfig {
         segment_bytes: u64::from(config.segment_bytes),
+        segment_index_bytes: u64::from(config.segment_index_bytes),
         segment_ms: config.segment_ms.unsigned_abs(),
         message_bytes_max: u64::from(config.max_message_bytes),
         timestamp_type: config.timestamp_type,

@@ -23,7 +23,6 @@ pub const OTHER_TOPIC_NAMES: &[&str] = &[
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
     "remote.storage.enable",
-    "segment.index.bytes",
     "segment.jitter.ms",
 ];
 
@@ -156,7 +155,6 @@ pub const OTHER_BROKER_NAMES: &[&str] = &[
     "log.flush.offset.checkpoint.interval.ms",
     "log.flush.scheduler.interval.ms",
     "log.flush.start.offset.checkpoint.interval.ms",
-    "log.index.size.max.bytes",
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "log.message.downconversion.enable",

@@ -13,10 +13,11 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "batch.validation",
         "batch.validation",
-        Allowed::OneOf(&["header"]),
+        Allowed::OneOf(&["header", "deep"]),
         "header",
         "How closely a produced batch is looked at. `header` checks length, magic, CRC, codec and \
-         record count and stores the bytes as they came. This setting is Millstream's own.",
+         record count and stores the bytes as they came; `deep` also opens the batch, decompresses \
+         it within a memory bound and checks every record. This setting is Millstream's own.",
     ),
     topic(
         "cleanup.policy",
@@ -134,6 +135,13 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
          larger than this is refused.",
     ),
     topic(
+        "segment.index.bytes",
+        "log.index.size.max.bytes",
+        Allowed::Int { min: 1024, max: i32::MAX as i64 },
+        "10485760",
+        "The size of its offset index at which a segment is closed and the next one begun.",
+    ),
+    topic(
         "segment.ms",
         "log.roll.ms",
         Allowed::Long { min: 1, max: i64::MAX },
@@ -163,6 +171,7 @@ pub enum BatchValidation {
 pub struct TopicConfig {
     pub max_message_bytes: u32,
     pub segment_bytes: u32,
+    pub segment_index_bytes: u32,
     pub segment_ms: i64,
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
@@ -261,6 +270,7 @@ impl TopicConfig {
         TopicConfig {
             max_message_bytes: number(&value("max.message.bytes")),
             segment_bytes: number(&value("segment.bytes")),
+            segment_index_bytes: number(&value("segment.index.bytes")),
             segment_ms: number(&value("segment.ms")),
             timestamp_type: match value("message.timestamp.type").as_str() {
                 "LogAppendTime" => TimestampType::LogAppendTime,

@@ -60,9 +60,11 @@ pub fn run(
     let cores = plan.cpus.len();
     let pool = Pool::start(limits::helper_threads(cores), &plan.cpus, &plan.allowed_cpus)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let inspectors = Pool::start(limits::inspector_threads(cores), &plan.cpus, &plan.allowed_cpus)
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
     let config = shards_config(&plan, &pool);
     let stop = plan.stop.clone();
-    let (parts, opened) = parts(plan, &pool);
+    let (parts, opened) = parts(plan, &pool, &inspectors);
     let parts = Arc::new(Mutex::new(parts));
     let running = runtime::start(config, recovered, move |context: ShardContext| async move {
         let own = parts.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,6 +86,7 @@ pub fn run(
     }
     let ended = report::ends(running.join());
     pool.stop();
+    inspectors.stop();
     opened.and(ended)
 }
 
@@ -123,7 +126,11 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
 }
 
 /// One core's share of the plan, and how its doors say that they are open.
-fn parts(plan: Plan, pool: &Pool) -> (Vec<Option<Parts>>, Vec<Reply<Result<(), BindError>>>) {
+fn parts(
+    plan: Plan,
+    pool: &Pool,
+    inspectors: &Pool,
+) -> (Vec<Option<Parts>>, Vec<Reply<Result<(), BindError>>>) {
     let cores = plan.cpus.len();
     let admission = Admission::default();
     let mut sockets: Vec<Vec<(String, Bound)>> = (0..cores).map(|_| Vec::new()).collect();
@@ -141,6 +148,7 @@ fn parts(plan: Plan, pool: &Pool) -> (Vec<Option<Parts>>, Vec<Reply<Result<(), B
             sockets,
             admission: admission.clone(),
             pool: pool.clone(),
+            inspectors: inspectors.clone(),
             data_dir: plan.layout.root().to_path_buf(),
             descriptors: plan.offered.descriptors,
             cores,
@@ -161,6 +169,7 @@ struct Parts {
     pub sockets: Vec<(String, Bound)>,
     pub admission: Admission,
     pub pool: Pool,
+    pub inspectors: Pool,
     pub data_dir: PathBuf,
     /// Descriptors this process may have open.
     pub descriptors: u64,
@@ -184,6 +193,7 @@ async fn serve(parts: Parts, router: Router) {
         controller: parts.controller,
         producer_ids: RefCell::new(ProducerIds::default()),
         clock: SystemClock::new(),
+        inspectors: parts.inspectors,
         free_space: Rc::new(VolumeOf { path: parts.data_dir.clone(), pool: parts.pool.clone() }),
         data_dir: parts.data_dir,
     });

@@ -27,6 +27,11 @@ pub fn helper_threads(cores: usize) -> usize {
     (cores + 2).min(16)
 }
 
+/// Threads that look into batches of topics with `batch.validation=deep`. Few: they use all of a CPU.
+pub fn inspector_threads(cores: usize) -> usize {
+    cores.div_ceil(2)
+}
+
 /// How many segment files each core may hold open to write past the page cache, and to read, when
 /// the process may have so many descriptors.
 pub fn files_per_core(descriptors: u64, cores: usize) -> (usize, usize) {

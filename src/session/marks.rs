@@ -12,7 +12,7 @@ pub enum Reading {
     /// It waits for the first byte of a request.
     ForRequest { since: Beat },
     /// It has some bytes of a request.
-    Request { since: Beat, declared: Option<usize> },
+    Request { since: Beat, last: Beat, declared: Option<usize> },
     /// It does not read: earlier requests have to be answered first.
     Paused,
 }
@@ -54,7 +54,7 @@ impl Marks {
             Reading::Request { since, .. } => since,
             Reading::ForRequest { .. } | Reading::Paused => now,
         };
-        self.reading.set(Reading::Request { since, declared });
+        self.reading.set(Reading::Request { since, last: now, declared });
     }
 
     /// Whether the connection has to end. `is_idle`: no request of it is being answered.
@@ -62,11 +62,15 @@ impl Marks {
         match self.reading.get() {
             Reading::ForRequest { since } => {
                 let idle_s = u64::from(now.saturating_sub(since));
-                (is_idle && idle_s >= idle_s_max).then_some(Overdue::Idle)
+                (is_idle && idle_s > idle_s_max).then_some(Overdue::Idle)
             }
-            Reading::Request { since, declared } => {
+            Reading::Request { since, last, declared } => {
                 let took_s = u64::from(now.saturating_sub(since));
-                (took_s > request_seconds_max(declared)).then_some(Overdue::SlowRequest)
+                let idle_s = u64::from(now.saturating_sub(last));
+                if took_s > request_seconds_max(declared) {
+                    return Some(Overdue::SlowRequest);
+                }
+                (is_idle && idle_s > idle_s_max).then_some(Overdue::Idle)
             }
             Reading::Paused => None,
         }
@@ -86,9 +90,9 @@ mod tests {
     #[test]
     fn idle_connection_ends_but_not_one_that_waits_for_an_answer() {
         let marks = Marks::new(5);
-        assert_eq!(marks.overdue(64, 60, true), None);
-        assert_eq!(marks.overdue(65, 60, false), None);
-        assert_eq!(marks.overdue(65, 60, true), Some(Overdue::Idle));
+        assert_eq!(marks.overdue(65, 60, true), None);
+        assert_eq!(marks.overdue(66, 60, false), None);
+        assert_eq!(marks.overdue(66, 60, true), Some(Overdue::Idle));
         marks.set(Reading::Paused);
         assert_eq!(marks.overdue(1000, 60, true), None);
     }
@@ -102,6 +106,14 @@ mod tests {
         assert_eq!(marks.overdue(41, 600, true), Some(Overdue::SlowRequest));
         marks.received(41, Some(100 << 20));
         assert_eq!(marks.overdue(41, 600, true), None);
-        assert_eq!(marks.overdue(10 + 30 + 6401, 600, true), Some(Overdue::SlowRequest));
+        assert_eq!(marks.overdue(10 + 30 + 6401, 9999, true), Some(Overdue::SlowRequest));
+    }
+
+    #[test]
+    fn half_a_request_that_goes_silent_is_idle() {
+        let marks = Marks::new(0);
+        marks.received(10, None);
+        assert_eq!(marks.overdue(12, 2, true), None);
+        assert_eq!(marks.overdue(13, 2, true), Some(Overdue::Idle));
     }
 }

@@ -196,3 +196,54 @@ fn transactional_id_is_refused_for_good() {
     let body = client.call(4, &request(""));
     assert_eq!(body.decode::<InitProducerIdResponse>(4).error_code, 42);
 }
+
+#[test]
+fn verify_and_inspect_read_what_a_stopped_broker_left() {
+    let mut broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", 1);
+    client.produce("t", 0, &["a", "b"]);
+    client.produce("t", 0, &["c"]);
+    assert!(broker.stop().success());
+    let data = broker.data.path().join("data");
+    let run = |command: &str, path: &std::path::Path| {
+        let binary = env!("CARGO_BIN_EXE_millstream");
+        let out = std::process::Command::new(binary).arg(command).arg(path).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap())
+    };
+    let (code, said) = run("verify", &data);
+    assert_eq!(code, Some(0), "{said}");
+    let logs = std::fs::read_dir(data.join("topics/t/0")).unwrap();
+    let log =
+        logs.flatten().map(|entry| entry.path()).find(|p| p.extension() == Some("log".as_ref()));
+    let log = log.unwrap();
+    let (code, said) = run("inspect", &log);
+    assert!(code == Some(0) && !said.is_empty(), "{said}");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    assert_eq!(run("verify", &data).0, Some(1));
+    assert_eq!(run("inspect", &log).0, Some(1));
+    assert_eq!(run("verify", broker.data.path()).0, Some(1));
+}
+
+/// Deep validation refuses what header validation stores: records that are no records.
+#[test]
+fn deep_validation_refuses_what_is_no_record() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("opaque", 1);
+    assert_eq!(client.create_with("deep", 1, &[("batch.validation", "deep")]), 0);
+    let good = BatchBuilder::of_values(["x", "y"]).build();
+    let rubbish =
+        BatchBuilder { payload: Some(vec![0x7f; 40]), ..BatchBuilder::of_values(["x", "y"]) };
+    let compressed = BatchBuilder::of_values(["x"])
+        .compressed(millstream_io::batch::Codec::Gzip, vec![1; 9000])
+        .build();
+    assert_eq!(client.produce_batch("deep", 0, &good, -1), (0, 0));
+    assert_eq!(client.produce_batch("opaque", 0, &rubbish.build(), -1), (0, 0));
+    assert_eq!(client.produce_batch("deep", 0, &rubbish.build(), -1).0, 87);
+    assert_eq!(client.produce_batch("opaque", 0, &compressed, -1), (0, 2));
+    assert_eq!(client.produce_batch("deep", 0, &compressed, -1).0, 2);
+    assert_eq!(client.fetch("deep", 0, 0).1, 2);
+}
