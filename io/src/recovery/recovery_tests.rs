@@ -627,3 +627,31 @@ fn compacted_log_may_have_gaps_when_that_is_said() {
     let found = recover_partition(&disk, &input, &mut ()).unwrap();
     assert_eq!((found.end, found.report.damage.len()), (Offset::at(63), 0));
 }
+
+/// Offsets and lengths of rubbish that passes every checksum must not reach what is 32 bits wide.
+#[test]
+fn batches_beyond_the_reach_of_a_segment_are_not_taken() {
+    let fixture = Fixture::new();
+    unseal(&fixture);
+    let far = fixture.end().get() + (1 << 33);
+    fixture.append(&BatchBuilder::of_values(["far"]).at_offset(far, 2).build());
+    let dir = dir();
+    for complete in [true, false] {
+        let evidence = Evidence { floor: fixture.end(), complete };
+        let input = PartitionInput { allow_gaps: true, ..input(&dir, evidence) };
+        let found = recover_partition(&fixture.disk, &input, &mut ()).unwrap();
+        assert_eq!(found.end, fixture.end());
+    }
+}
+
+#[test]
+fn journals_that_somebody_removed_are_no_evidence() {
+    let disk = SimDisk::new();
+    let layout = crate::data_dir::Layout::new("/d");
+    disk.create_dir_all(&layout.topics()).unwrap();
+    let fresh = replay(&disk, &layout, |_| None).unwrap();
+    assert!(fresh.evidence(identity()).complete);
+    disk.create_dir_all(&layout.partition("t", PartitionIndex::at(0))).unwrap();
+    let robbed = replay(&disk, &layout, |_| None).unwrap();
+    assert!(!robbed.evidence(identity()).complete);
+}

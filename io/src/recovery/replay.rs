@@ -28,6 +28,8 @@ pub struct Replayed {
     pub runs_unknown: u64,
     /// Directories of other topics that stood in the way, and where they are now.
     pub set_aside: Vec<(PathBuf, PathBuf)>,
+    /// There are topics, and no journal at all: somebody removed them.
+    pub journals_missing: bool,
     floors: HashMap<TopicPartition, Offset>,
 }
 
@@ -36,7 +38,7 @@ impl Replayed {
     pub fn evidence(&self, partition: TopicPartition) -> Evidence {
         Evidence {
             floor: self.floors.get(&partition).copied().unwrap_or_default(),
-            complete: self.journals.values().all(ScanReport::is_sound),
+            complete: !self.journals_missing && self.journals.values().all(ScanReport::is_sound),
         }
     }
 
@@ -78,7 +80,9 @@ pub fn replay<D: Disk>(
         touched: 0,
         replayed: Replayed::default(),
     };
-    for shard in journal_shards(disk, layout)? {
+    let shards = journal_shards(disk, layout)?;
+    replay.replayed.journals_missing = shards.is_empty() && has_topics(disk, layout)?;
+    for shard in shards {
         replay.journal(shard)?;
     }
     replay.sync()?;
@@ -285,6 +289,14 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         }
         self.open.clear();
         Ok(())
+    }
+}
+
+fn has_topics<D: Disk>(disk: &D, layout: &Layout) -> Result<bool, DiskError> {
+    match disk.list(&layout.topics()) {
+        Ok(entries) => Ok(!entries.is_empty()),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

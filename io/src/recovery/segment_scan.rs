@@ -36,6 +36,8 @@ pub(crate) struct SegmentScan {
     pub cut: u64,
     /// The log ends here although segments follow: they were never acknowledged.
     pub ends_log: bool,
+    /// No offset of this segment lies behind.
+    reach: Offset,
 }
 
 /// Why the next bytes are not the batch that is due.
@@ -55,7 +57,9 @@ pub(crate) fn scan_segment<F: DiskFile, V: BatchVisitor>(
     around: Around,
     visitor: &mut V,
 ) -> Result<SegmentScan, DiskError> {
-    let len = FilePosition::new(file.len()?);
+    // No segment of ours is longer, and what indexes store of a position and an offset is 32 bits.
+    let len = FilePosition::new(file.len()?.min(u64::from(u32::MAX)));
+    let reach = segment.base.checked_add(u64::from(u32::MAX)).unwrap_or(Offset::MAX);
     let mut reader = ReadAhead::new(file, len);
     let mut scan = SegmentScan {
         indexes,
@@ -65,6 +69,7 @@ pub(crate) fn scan_segment<F: DiskFile, V: BatchVisitor>(
         bytes: 0,
         cut: 0,
         ends_log: false,
+        reach,
     };
     loop {
         let error = match scan.run(&mut reader, around, visitor)? {
@@ -118,7 +123,7 @@ impl SegmentScan {
         let place = place_of(header, self.end, batch.len())?;
         let in_order =
             if around.allow_gaps { place.base >= self.next } else { place.base == self.next };
-        let below = around.limit.is_none_or(|limit| place.next <= limit);
+        let below = place.next <= around.limit.unwrap_or(self.reach).min(self.reach);
         if in_order && below {
             Ok(place)
         } else {
@@ -136,7 +141,7 @@ impl SegmentScan {
         around: Around,
     ) -> Result<bool, DiskError> {
         let len = reader.end();
-        let limit = around.limit.unwrap_or(Offset::MAX);
+        let limit = around.limit.unwrap_or(self.reach).min(self.reach);
         let behind = search::behind(reader, self.end, Bounds { due: self.next, limit })?;
         let unacknowledged = around.unacknowledged_from.is_some_and(|from| self.next >= from);
         if unacknowledged {
