@@ -655,3 +655,67 @@ fn journals_that_somebody_removed_are_no_evidence() {
     let robbed = replay(&disk, &layout, |_| None).unwrap();
     assert!(!robbed.evidence(identity()).complete);
 }
+
+#[test]
+fn clean_partition_is_opened_without_reading_its_log() {
+    let fixture = Fixture::new();
+    let fault = Fault::on_path(".log", crate::disk::DiskOp::Read, libc::EIO);
+    fixture.disk.fault(fault);
+    let dir = dir();
+    let evidence = Evidence { floor: Offset::ZERO, complete: true };
+    let input = PartitionInput { visit_from: fixture.end(), ..input(&dir, evidence) };
+    let found = recover_partition(&fixture.disk, &input, &mut ()).unwrap();
+    assert_eq!((found.end, found.report), (fixture.end(), RecoveryReport::default()));
+}
+
+/// The same code over the machine's file system: a round in the journal, a directory that is not
+/// there yet, and a start that puts the one into the other.
+#[test]
+fn journal_is_replayed_on_the_machine_s_own_disk() {
+    use crate::aligned::AlignedBuf;
+    use crate::data_dir::Layout;
+    use crate::disk_file::FileDisk;
+    use crate::journal::frame::{frame_bytes, run_bytes};
+    use crate::journal::{FrameWriter, JournalId, JournalRing, Placement, RingLimits, Run, files};
+    use crate::units::{RoundNumber, ShardId};
+
+    let root = tempfile::tempdir_in(".").unwrap();
+    let (disk, layout) = (FileDisk, Layout::new(root.path()));
+    let (shard, limits) = (ShardId::new(0), RingLimits { file_bytes: 1 << 20, files_max: 2 });
+    let journal = layout.journal(shard);
+    disk.create_dir_all(&journal).unwrap();
+    let ids = (shard, JournalId::random().unwrap());
+    let start = files::reset(&disk, &journal, ids, RoundNumber::ZERO, limits).unwrap();
+    let mut ring = JournalRing::new(start, limits);
+    let job = ring.prepare().unwrap();
+    files::prepare(&disk, &journal, &job, limits.file_bytes).unwrap();
+    ring.prepared();
+    let bytes = batch(0, 0);
+    let id = SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO };
+    let end = Offset::at(RECORDS);
+    let run =
+        Run { partition: identity(), segment: id, at: FilePosition::ZERO, end, direct: false };
+    let mut frame = AlignedBuf::zeroed(frame_bytes(run_bytes(bytes.len())));
+    let Placement::Write(slot) = ring.place(frame.as_ref().len()) else { panic!("a ready file") };
+    let mut writer = FrameWriter::new(frame.as_mut());
+    writer.push(&run, [&bytes[..]]);
+    writer.finish(slot.id);
+    let direct = disk.probe_direct(root.path()).is_ok();
+    let how = if direct { OpenHow::WRITE.direct() } else { OpenHow::WRITE };
+    let file = disk.open(&files::path(&journal, slot.id.seq), how.durable()).unwrap();
+    file.write_at(frame.as_ref(), slot.at).unwrap();
+
+    let dir = layout.partition("t", identity().partition);
+    let home = replay::Home { topic: "t".to_owned(), dir: dir.clone() };
+    let replayed = replay(&disk, &layout, |_| Some(home.clone())).unwrap();
+    assert_eq!(replayed.evidence(identity()), Evidence { floor: end, complete: true });
+    let found =
+        recover_partition(&disk, &input(&dir, replayed.evidence(identity())), &mut ()).unwrap();
+    assert_eq!((found.end, found.report.is_notable()), (end, false));
+    assert_eq!(disk.read_all(&id.path(&dir, SegmentFile::Log), 1 << 20).unwrap(), bytes);
+    let new_id = || JournalId::random().unwrap();
+    let starts = finish_journals(&disk, &layout, &replayed, 1, limits, new_id).unwrap();
+    assert_eq!((starts[0].next_round.get(), starts[0].free.len()), (1, 1));
+    let again = replay(&disk, &layout, |_| Some(home.clone())).unwrap();
+    assert_eq!(again.bytes_applied, 0);
+}
