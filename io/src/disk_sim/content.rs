@@ -7,6 +7,10 @@ use super::crash::{CrashMode, Luck};
 use crate::limits::SECTOR_BYTES;
 use crate::units::{bytes_u64, bytes_usize};
 
+/// How many of the sectors that were being written hold rubbish after a [`CrashMode::Torn`].
+const TORN_PERCENT: u64 = 15;
+const RUBBISH: u8 = 0x5a;
+
 type Sector = Arc<[u8; SECTOR_BYTES]>;
 /// What a sector may hold; `None` is a sector nobody wrote, which reads as zeros.
 type State = Option<Sector>;
@@ -123,7 +127,7 @@ impl Content {
         match luck.mode {
             CrashMode::LoseAll => {}
             CrashMode::KeepAll => self.len_durable = self.len_live,
-            CrashMode::Random => {
+            CrashMode::Random | CrashMode::Torn => {
                 let pick = luck.rng.index(lens.len() + 1);
                 if let Some(len) = lens.get(pick) {
                     self.len_durable = *len;
@@ -162,6 +166,11 @@ impl Content {
                 CrashMode::LoseAll => 0,
                 CrashMode::KeepAll => states.len(),
                 CrashMode::Random => luck.rng.index(states.len() + 1),
+                CrashMode::Torn if luck.rng.chance(TORN_PERCENT) => {
+                    put(&mut self.durable, number, Some(Arc::new([RUBBISH; SECTOR_BYTES])));
+                    continue;
+                }
+                CrashMode::Torn => luck.rng.index(states.len() + 1),
             };
             if let Some(state) = pick.checked_sub(1).and_then(|i| states.into_iter().nth(i)) {
                 put(&mut self.durable, number, state);

@@ -11,6 +11,9 @@ pub enum CrashMode {
     KeepAll,
     /// Each sector and each name on its own, by chance.
     Random,
+    /// As `Random`, and a sector that was being written may hold neither the old nor the new bytes:
+    /// a disk that does not promise whole sectors.
+    Torn,
 }
 
 /// A seed, and the mode drawn from it.

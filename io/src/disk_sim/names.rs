@@ -169,7 +169,7 @@ impl Names {
             let keeps = match luck.mode {
                 CrashMode::LoseAll => false,
                 CrashMode::KeepAll => true,
-                CrashMode::Random => luck.rng.chance(60),
+                CrashMode::Random | CrashMode::Torn => luck.rng.chance(60),
             };
             let open = change.sets.iter().all(|(d, _, _)| !stopped.contains(d));
             if keeps && open {

@@ -576,7 +576,7 @@ fn acknowledged_batches_survive_thousands_of_power_cuts() {
 }
 
 #[test]
-fn clean_stop_is_followed_by_a_start_with_nothing_to_do() {
+fn clean_stop_is_followed_by_a_start_that_reads_no_log() {
     let (disk, mut models) = (SimDisk::new(), models());
     assert!(life(&disk, 0, 7, 80, &mut models));
     disk.crash(1);
