@@ -42,7 +42,7 @@ fn values(count: usize, len: usize) -> BatchBuilder {
 
 /// One round that succeeds.
 fn commit(log: &mut PartitionLog) {
-    let share = log.commit_share();
+    let share = log.commit_share(128 << 10);
     let CommitShare::Journal { from, .. } = share else { panic!("small runs only: {share:?}") };
     log.commit_begun(share);
     log.commit_done(from);
@@ -74,7 +74,7 @@ fn retry_of_undurable_batch_waits_for_original() {
     let retry = send(&mut log, &batch).expect("recognised");
     assert_eq!((retry.appended, retry.end), (original.appended, original.end));
     assert_eq!((retry.bytes, retry.due), (0, Due::Next));
-    let share = log.commit_share();
+    let share = log.commit_share(128 << 10);
     log.commit_begun(share);
     assert_eq!(send(&mut log, &batch).expect("recognised").due, Due::InFlight);
     log.commit_done(crate::position::LogPosition::ZERO);
@@ -187,7 +187,7 @@ fn refused_batches_leave_no_trace() {
         send(&mut log, &numbered(n)).expect("taken");
     }
     assert_eq!(log.segments.len(), 3);
-    let share = log.commit_share();
+    let share = log.commit_share(128 << 10);
     log.commit_begun(share);
     log.commit_failed();
     assert!(log.refuse_staged().is_empty(), "nothing was written");
@@ -209,7 +209,7 @@ fn large_run_goes_straight_to_the_segments_but_for_its_last_block() {
     for _ in 0..5 {
         send(&mut log, &values(1, 40_000)).expect("taken");
     }
-    let share = log.commit_share();
+    let share = log.commit_share(128 << 10);
     let CommitShare::Direct { from, to } = share else { panic!("{share:?}") };
     assert!(to.since(from) < 4096, "{from:?} {to:?}");
     log.commit_begun(share);

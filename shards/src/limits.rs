@@ -24,9 +24,6 @@ pub const WAITS_PER_PARTITION_MAX: usize = 10_000;
 /// Largest single write to a segment file.
 pub const WRITE_PIECE_BYTES: usize = 1024 * 1024;
 
-/// Staged bytes of one partition from which a round writes them straight to the segment.
-pub const DIRECT_RUN_BYTES: u64 = bytes_u64(millstream_io::limits::DIRECT_RUN_BYTES);
-
 const _: () = assert!(WRITE_PIECE_BYTES.is_multiple_of(BLOCK_BYTES));
 
 /// Partitions one shard holds. More are refused at creation, topic by topic.
@@ -42,6 +39,8 @@ pub struct ShardLimits {
     pub unwritten_bytes_max: u64,
     /// Memory of the tails: beyond, the oldest chunks that are in files are given back.
     pub tail_bytes_max: u64,
+    /// Staged bytes of one partition from which on a round writes them straight to the segment.
+    pub direct_bytes: u64,
     /// Bytes of a partition only in memory and journal, from which on they are written behind.
     pub behind_bytes: u64,
     /// Bytes of log between two checkpoints of a partition: what a crash makes recovery scan.
@@ -61,6 +60,7 @@ impl Default for ShardLimits {
             staged_bytes_max: 64 << 20,
             unwritten_bytes_max: 256 << 20,
             tail_bytes_max: 256 << 20,
+            direct_bytes: bytes_u64(millstream_io::limits::DIRECT_RUN_BYTES),
             behind_bytes: millstream_io::limits::WRITE_BEHIND_BYTES,
             checkpoint_bytes: millstream_io::limits::CHECKPOINT_BYTES,
             direct_files_max: 128,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use millstream_io::data_dir::Layout;
 use millstream_io::journal::JournalRing;
-use millstream_io::units::{ShardId, TopicId, TopicPartition};
+use millstream_io::units::{ShardId, TopicId, TopicPartition, bytes_u64};
 
 use crate::event::Event;
 use crate::group_commit::GroupCommit;
@@ -108,6 +108,12 @@ impl ShardState {
         health: Health,
         limits: ShardLimits,
     ) -> ShardState {
+        let frame_bytes = bytes_u64(ring.frame_bytes_max());
+        assert!(
+            frame_bytes >= 2 * (limits.direct_bytes + FRAME_SLACK_BYTES),
+            "a frame of {frame_bytes} bytes cannot hold a run of {}",
+            limits.direct_bytes
+        );
         ShardState {
             id,
             limits,
@@ -286,6 +292,9 @@ impl ShardState {
         }
     }
 }
+
+/// What a run takes in a frame besides its bytes, and what it may repeat.
+const FRAME_SLACK_BYTES: u64 = 8192;
 
 /// Chunks looked at in one call of the eviction.
 const EVICT_STEPS: usize = 16;

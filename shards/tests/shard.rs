@@ -116,7 +116,7 @@ fn large_run_is_written_once() {
 #[test]
 fn journal_goes_round_and_round() {
     let ring = RingLimits { file_bytes: 64 * 1024, files_max: 3 };
-    let bench = Bench::with(ring, ShardLimits::default());
+    let bench = Bench::with(ring, ShardLimits { direct_bytes: 16_000, ..ShardLimits::default() });
     for p in 0..5 {
         bench.open(id(1, p), &small());
     }

@@ -75,7 +75,7 @@ pub fn stage(log: &mut PartitionLog, append: &Append) {
 
 /// One round that succeeds.
 pub fn commit(log: &mut PartitionLog) {
-    let share = log.commit_share();
+    let share = log.commit_share(128 << 10);
     let from = match share {
         CommitShare::Journal { from, .. }
         | CommitShare::Repeat { from, .. }

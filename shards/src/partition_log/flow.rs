@@ -8,7 +8,7 @@
 
 use millstream_io::units::{FilePosition, Offset, SegmentId, TopicPartition, bytes_usize};
 
-use crate::limits::{DIRECT_RUN_BYTES, WRITE_PIECE_BYTES};
+use crate::limits::WRITE_PIECE_BYTES;
 use crate::position::LogPosition;
 use crate::segments::{FileState, Piece};
 
@@ -130,15 +130,16 @@ impl Flow {
 }
 
 impl PartitionLog {
-    /// What the next round should carry of this partition. Changes nothing.
-    pub fn commit_share(&self) -> CommitShare {
+    /// What the next round should carry of this partition; a run of `direct_bytes` goes straight to
+    /// the segments. Changes nothing.
+    pub fn commit_share(&self, direct_bytes: u64) -> CommitShare {
         let Flow { committed, guard, writing, .. } = self.flow;
         let to = self.tail.end();
         if to == committed {
             return CommitShare::Nothing;
         }
         let from = guard.unwrap_or(committed);
-        if to.since(committed) < DIRECT_RUN_BYTES || writing {
+        if to.since(committed) < direct_bytes || writing {
             return CommitShare::Journal { from, to };
         }
         if guard.is_some() {
@@ -149,7 +150,7 @@ impl PartitionLog {
 
     /// True when nothing is staged, and nothing is on its way.
     pub fn has_nothing_to_commit(&self) -> bool {
-        !self.is_in_flight() && self.commit_share() == CommitShare::Nothing
+        !self.is_in_flight() && self.staged_bytes() == 0
     }
 
     /// The share was taken into a round.

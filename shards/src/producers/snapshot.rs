@@ -38,7 +38,10 @@ impl Producers {
         out.extend_from_slice(&taken_at.get().to_be_bytes());
         out.extend_from_slice(&[0; 4]);
         let mut count = 0u32;
-        for (id, state) in &self.states {
+        // In order of the ids, so that the same states give the same bytes.
+        let mut states: Vec<_> = self.states.iter().collect();
+        states.sort_unstable_by_key(|(id, _)| **id);
+        for (id, state) in states {
             let below = state.batches.partition_point(|b| b.base_offset < taken_at);
             let from = below.saturating_sub(crate::limits::PRODUCER_BATCHES_KEPT);
             for batch in state.batches.range(from..below) {

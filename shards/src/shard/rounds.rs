@@ -8,6 +8,7 @@
 use millstream_io::disk::DiskError;
 use millstream_io::journal::frame::{FRAME_HEADER_BYTES, frame_bytes, run_bytes};
 use millstream_io::journal::{FrameWriter, Placement, Run, ring};
+use millstream_io::limits::BLOCK_BYTES;
 use millstream_io::units::{Offset, TopicPartition};
 
 use crate::group_commit::Taken;
@@ -75,9 +76,13 @@ impl ShardState {
         }
         let mut jobs = Vec::new();
         let (partitions, layout) = (&mut self.partitions, &self.layout);
+        let direct_bytes = self.limits.direct_bytes;
+        // What is left of each large run must fit the frame, with room for the small ones.
+        let jobs_max = self.ring.frame_bytes_max() / 2 / run_bytes(BLOCK_BYTES);
         self.commit.take(|slot| {
             let Some(log) = partitions.get_mut(slot) else { return Taken::Gone };
-            match log.commit_share() {
+            match log.commit_share(direct_bytes) {
+                CommitShare::Direct { .. } if jobs.len() >= jobs_max => Taken::Deferred,
                 CommitShare::Nothing => gone(log),
                 share @ CommitShare::Direct { from, .. } => {
                     let mode = WriteMode::Direct { to: from };
@@ -107,11 +112,11 @@ impl ShardState {
         }
         let bytes_max = self.ring.frame_bytes_max() - FRAME_HEADER_BYTES;
         assert!(bytes <= bytes_max, "the ends of {} large runs fill {bytes} bytes", direct.len());
-        let partitions = &self.partitions;
+        let (partitions, direct_bytes) = (&self.partitions, self.limits.direct_bytes);
         let fits = |slot: Slot| -> Option<(CommitShare, usize)> {
             // A large run on its way keeps what was staged since for the next round.
             let log = partitions.get(slot).filter(|log| !log.is_in_flight())?;
-            let share = log.commit_share();
+            let share = log.commit_share(direct_bytes);
             match share {
                 CommitShare::Journal { from, to } | CommitShare::Repeat { from, to } => {
                     Some((share, measure(log, from, to)))

@@ -1,0 +1,261 @@
+//! The seeded simulator: a shard with all its tasks on a disk that loses, tears, reorders, fails and
+//! fills up; crashes at any operation, also of the recovery; and a judge who knows only what
+//! clients know.
+//!
+//! Judged are the three promises of the disk: an acknowledged batch is there for ever at its offset;
+//! nothing that a reader has seen is taken back, and no offset is given to two records; after any
+//! crash the log holds the acknowledged batches, in order, without a gap, plus at most batches whose
+//! answer was open. Besides: an idempotent producer's retry across a crash is stored once, a failed
+//! directory acknowledges nothing more, everybody gets an answer when the disk works, and a clean
+//! stop leaves nothing to read for the next start.
+//!
+//! `MILLSTREAM_SIM_SEEDS=n` runs seeds 0 to n, `MILLSTREAM_SIM_SEED=s` one of them with a trace of
+//! its disk.
+
+#[path = "sim/executor.rs"]
+mod executor;
+#[path = "sim/life.rs"]
+mod life;
+#[path = "sim/model.rs"]
+mod model;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use life::{End, Life, Plan, Producer, ROOT, opens, recover_config};
+use millstream_io::disk::Disk;
+use millstream_io::disk_sim::{CrashMode, SimDisk, SimRng};
+use millstream_io::journal::RingLimits;
+use millstream_io::recovery::RecoveryReport;
+use millstream_shards::limits::ShardLimits;
+use millstream_shards::message::PartitionConfig;
+use millstream_shards::metrics::Metrics;
+use millstream_shards::recover::{Recovered, recover};
+use model::{Model, Verdict};
+
+/// Seeds of a run that asks for no number.
+const SEEDS: u64 = 300;
+
+#[test]
+fn no_crash_takes_back_what_was_acknowledged_or_seen() {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    if let Some(seed) = number("MILLSTREAM_SIM_SEED") {
+        run_seed(seed, true, &mut Covered::default());
+        return;
+    }
+    let seeds = number("MILLSTREAM_SIM_SEEDS").unwrap_or(SEEDS);
+    let began = std::time::Instant::now();
+    let mut covered = Covered::default();
+    for seed in 0..seeds {
+        run_seed(seed, false, &mut covered);
+    }
+    println!("{seeds} seeds in {:?}: {covered:?}", began.elapsed());
+    // A simulator that never comes to these places proves nothing about them.
+    if seeds >= SEEDS {
+        covered.check();
+    }
+}
+
+/// How often the places that matter were reached.
+#[derive(Debug, Default)]
+struct Covered {
+    lives: u64,
+    crashes: u64,
+    stops: u64,
+    recoveries_cut: u64,
+    scanned_bytes: u64,
+    replayed_bytes: u64,
+    cut_bytes: u64,
+    rounds: u64,
+    direct_bytes: u64,
+    behind_bytes: u64,
+    journal_bytes: u64,
+    journal_full: u64,
+    sealed: u64,
+    checkpoints: u64,
+    duplicates: u64,
+    refused: u64,
+    cold_reads: u64,
+    evicted_bytes: u64,
+}
+
+impl Covered {
+    fn add(&mut self, metrics: &Metrics, end: End) {
+        self.lives += 1;
+        self.crashes += u64::from(end == End::Crash);
+        self.stops += u64::from(end == End::Stop);
+        self.rounds += metrics.rounds_total;
+        self.direct_bytes += metrics.direct_bytes_total;
+        self.behind_bytes += metrics.behind_bytes_total;
+        self.journal_bytes += metrics.journal_bytes_total;
+        self.journal_full += metrics.journal_full_total;
+        self.sealed += metrics.segments_sealed_total;
+        self.checkpoints += metrics.checkpoints_total;
+        self.duplicates += metrics.append_duplicates_total;
+        self.refused += metrics.append_refused_total;
+        self.cold_reads += metrics.cold_reads_total;
+        self.evicted_bytes += metrics.tail_evicted_bytes_total;
+    }
+
+    fn check(&self) {
+        let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
+        let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
+        let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
+        let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
+        let all = [
+            lives,
+            crashes,
+            stops,
+            recoveries_cut,
+            scanned_bytes,
+            replayed_bytes,
+            cut_bytes,
+            rounds,
+            direct_bytes,
+            behind_bytes,
+            journal_bytes,
+            journal_full,
+            sealed,
+            checkpoints,
+            duplicates,
+            refused,
+            cold_reads,
+            evicted_bytes,
+        ];
+        assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
+    }
+}
+
+/// Runs one seed; a broken promise, or a panic of the code under test, names it.
+fn run_seed(seed: u64, trace: bool, covered: &mut Covered) {
+    let disk = SimDisk::new();
+    if trace {
+        disk.start_trace();
+    }
+    let verdict = catch_unwind(AssertUnwindSafe(|| live(seed, &disk, covered)));
+    let fault = match verdict {
+        Ok(Ok(())) => return,
+        Ok(Err(fault)) => fault,
+        Err(_) => "a panic, see above".to_owned(),
+    };
+    for line in disk.trace() {
+        println!("{line}");
+    }
+    panic!("seed {seed}: {fault}\nrun it alone with MILLSTREAM_SIM_SEED={seed}");
+}
+
+fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
+    let mut rng = SimRng::new(seed);
+    disk.seed(rng.next_u64());
+    let plan = plan(&mut rng);
+    let mut model = Model::default();
+    let mut producers: Vec<Producer> = (0..plan.partitions + 2)
+        .map(|p| Producer::new(100 + p as i64, p % plan.partitions))
+        .collect();
+    // The directory is there before the broker comes, as after its formatting.
+    let made = disk.create_dir_all(Path::new(ROOT)).and_then(|()| disk.sync_dir(Path::new("/")));
+    made.map_err(|error| error.to_string())?;
+    let mut last = None;
+    for epoch in 0..plan.lives {
+        let recovered = recover_through_crashes(&plan, disk, epoch as i32, &mut rng, covered)?;
+        check_report(&recovered, last)?;
+        let mut life = Life::start(&plan, disk.clone(), recovered);
+        life.audit(&mut model, &mut rng)?;
+        producers.iter_mut().for_each(Producer::reconnect);
+        let end = life.run(&mut model, &mut producers, &mut rng)?;
+        last = Some(end);
+        covered.add(&life.metrics(), end);
+        life.end();
+        match rng.below(4) {
+            _ if end == End::Stop => disk.crash_as(CrashMode::LoseAll, rng.next_u64()),
+            0 => disk.crash_as(CrashMode::LoseAll, rng.next_u64()),
+            1 => disk.crash_as(CrashMode::Torn, rng.next_u64()),
+            _ => disk.crash(rng.next_u64()),
+        }
+        disk.set_capacity(None);
+    }
+    Ok(())
+}
+
+/// Recovers, with the power going at any operation of the recovery now and then.
+fn recover_through_crashes(
+    plan: &Plan,
+    disk: &SimDisk,
+    epoch: i32,
+    rng: &mut SimRng,
+    covered: &mut Covered,
+) -> Result<Recovered, String> {
+    loop {
+        if rng.chance(30) {
+            disk.power_off_at(disk.ops() + 1 + rng.below(60));
+        }
+        let result = recover(disk, &recover_config(plan), opens(plan, epoch));
+        match result {
+            Ok(recovered) if disk.is_powered() => {
+                disk.power_off_at(u64::MAX);
+                let cut = |(_, report): &(_, RecoveryReport)| report.bytes_cut;
+                covered.cut_bytes += recovered.report.partitions.iter().map(cut).sum::<u64>();
+                covered.scanned_bytes += recovered.report.bytes_scanned;
+                covered.replayed_bytes += recovered.report.bytes_replayed;
+                return Ok(recovered);
+            }
+            Ok(_) => {}
+            Err(error) if disk.is_powered() => return Err(format!("recovery: {error}")),
+            Err(_) => {}
+        }
+        covered.recoveries_cut += 1;
+        disk.crash(rng.next_u64());
+    }
+}
+
+/// Nothing was damaged, so nothing may be reported as damaged or lost.
+fn check_report(recovered: &Recovered, last: Option<End>) -> Verdict {
+    let report = &recovered.report;
+    for (dir, partition) in &report.partitions {
+        if !partition.damage.is_empty() || !partition.lost.is_empty() {
+            return Err(format!("recovery: {}", partition.lines(dir).join("; ")));
+        }
+    }
+    if !report.journal_damage.is_empty() || !report.set_aside.is_empty() {
+        return Err(format!("recovery: {}", report.lines().join("; ")));
+    }
+    match last {
+        Some(End::Stop) if report.bytes_scanned + report.bytes_replayed > 0 => Err(format!(
+            "a clean stop left {} bytes to scan and {} to replay",
+            report.bytes_scanned, report.bytes_replayed
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn plan(rng: &mut SimRng) -> Plan {
+    let direct_bytes = 4096 + rng.below(20_000);
+    let file_bytes = (2 * (direct_bytes + 8192)).next_multiple_of(4096) + 4096 * rng.below(12);
+    let limits = ShardLimits {
+        staged_bytes_max: 20_000 + rng.below(100_000),
+        unwritten_bytes_max: 20_000 + rng.below(200_000),
+        tail_bytes_max: rng.below(100_000),
+        direct_bytes,
+        behind_bytes: 4096 + rng.below(30_000),
+        checkpoint_bytes: 10_000 + rng.below(100_000),
+        direct_files_max: 1 + rng.index(6),
+        read_files_max: 1 + rng.index(4),
+        index_bytes_max: rng.below(400),
+        ..ShardLimits::default()
+    };
+    let config = PartitionConfig {
+        segment_bytes: 32_000 + rng.below(60_000),
+        timestamp_after_max_ms: u64::MAX,
+        ..PartitionConfig::default()
+    };
+    Plan {
+        partitions: 1 + rng.index(5),
+        ring: RingLimits { file_bytes, files_max: 2 + rng.index(4) },
+        limits,
+        config,
+        value_bytes_max: 20 + rng.index(900),
+        workers: 1 + rng.index(4),
+        lives: 2 + rng.index(3),
+        steps: 100 + rng.index(1200),
+    }
+}

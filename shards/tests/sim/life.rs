@@ -1,0 +1,570 @@
+//! One life of a shard, from its recovery to its end: clients, readers, faults, and the tasks under
+//! test, all driven by the seed.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use millstream_io::batch::{CheckedBatch, Origin};
+use millstream_io::data_dir::Layout;
+use millstream_io::disk_sim::{Fault, SimDisk, SimRng};
+use millstream_io::journal::{JournalRing, JournalState, RingLimits};
+use millstream_io::runtime::{Reply, oneshot};
+use millstream_io::units::{
+    LeaderEpoch, Offset, PartitionIndex, ShardId, TimestampMs, TopicId, TopicPartition,
+};
+use millstream_shards::commit_task::commit;
+use millstream_shards::disk_shell::DiskShell;
+use millstream_shards::health::{DirectoryHealth, Health};
+use millstream_shards::housekeeping_task::work;
+use millstream_shards::limits::ShardLimits;
+use millstream_shards::message::{
+    Append, AppendError, Appended, Chunk, Isolation, OpenPartition, PartitionConfig, Read,
+    ReadError, ReadLimits, ReadPlan,
+};
+use millstream_shards::metrics::Metrics;
+use millstream_shards::read_task;
+use millstream_shards::recover::{RecoverConfig, Recovered};
+use millstream_shards::shard::{Shard, ShardState};
+
+use super::executor::Executor;
+use super::model::{BatchId, Model, Verdict};
+
+pub const ROOT: &str = "/data";
+const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
+
+/// What the seed says about the whole run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub partitions: usize,
+    pub ring: RingLimits,
+    pub limits: ShardLimits,
+    pub config: PartitionConfig,
+    pub value_bytes_max: usize,
+    pub workers: usize,
+    pub lives: usize,
+    pub steps: usize,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The power goes, or the process is killed.
+    Crash,
+    /// The ordered stop.
+    Stop,
+}
+
+/// An idempotent producer of one partition.
+#[derive(Debug)]
+pub struct Producer {
+    pid: i64,
+    partition: usize,
+    next_sequence: i32,
+    /// In order, from the first that is not acknowledged: connections answer in order, so a client
+    /// has no more than five batches beyond that.
+    window: VecDeque<Sent>,
+    /// Something went wrong: what is in the window is sent again, one after the other.
+    retry: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    id: BatchId,
+    state: SentState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SentState {
+    Waiting,
+    Failed,
+    Acked,
+}
+
+/// A request on its way.
+struct Outstanding {
+    reply: Reply<Vec<Result<Appended, AppendError>>>,
+    batches: Vec<(BatchId, Option<usize>)>,
+}
+
+type ReadResult = (usize, i64, Result<ReadPlan, ReadError>);
+
+pub struct Life<'a> {
+    plan: &'a Plan,
+    disk: SimDisk,
+    shard: Shard,
+    shell: DiskShell<SimDisk>,
+    executor: Executor,
+    outstanding: Vec<Outstanding>,
+    reads: Rc<RefCell<Vec<ReadResult>>>,
+    reading: usize,
+}
+
+pub fn partition_of(index: usize) -> TopicPartition {
+    let topic = TopicId::from_bytes([1 + (index % 2) as u8; 16]);
+    TopicPartition { topic, partition: PartitionIndex::at((index / 2) as i32) }
+}
+
+pub fn opens(plan: &Plan, epoch: i32) -> Vec<OpenPartition> {
+    let open = |index| {
+        let at = partition_of(index);
+        OpenPartition {
+            at,
+            topic_name: Arc::from(format!("t{}", at.topic.as_bytes()[0])),
+            epoch: LeaderEpoch::at(epoch),
+            config: plan.config.clone(),
+        }
+    };
+    (0..plan.partitions).map(open).collect()
+}
+
+pub fn recover_config(plan: &Plan) -> RecoverConfig {
+    RecoverConfig {
+        layout: Layout::new(PathBuf::from(ROOT)),
+        shard_count: 1,
+        ring: plan.ring,
+        threads: 1,
+        now: NOW,
+    }
+}
+
+impl Producer {
+    pub fn new(pid: i64, partition: usize) -> Producer {
+        Producer { pid, partition, next_sequence: 0, window: VecDeque::new(), retry: false }
+    }
+
+    /// The broker was started again: nobody will answer, so everything is sent again.
+    pub fn reconnect(&mut self) {
+        for sent in self.window.iter_mut().filter(|sent| sent.state == SentState::Waiting) {
+            sent.state = SentState::Failed;
+        }
+        self.retry = !self.window.is_empty();
+    }
+
+    fn forget_acked(&mut self) {
+        while self.window.front().is_some_and(|sent| sent.state == SentState::Acked) {
+            self.window.pop_front();
+        }
+        self.retry &= self.window.iter().any(|sent| sent.state == SentState::Failed);
+    }
+}
+
+impl<'a> Life<'a> {
+    pub fn start(plan: &'a Plan, disk: SimDisk, mut recovered: Recovered) -> Life<'a> {
+        let layout = Layout::new(PathBuf::from(ROOT));
+        let id = ShardId::new(0);
+        let journal = recovered.journals.pop().expect("one shard has one journal");
+        let ring = JournalRing::new(journal, plan.ring);
+        let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
+        let state = ShardState::new(id, layout.clone(), ring, health, plan.limits.clone());
+        let shard = Shard::new(state);
+        for (open, log) in recovered.logs {
+            shard.with_mut(|shard| shard.open(&open, log)).expect("it was recovered");
+        }
+        disk.stepped();
+        let shell = DiskShell::new(disk.clone(), shard.clone(), &layout, id, plan.ring);
+        let mut executor = Executor::default();
+        executor.spawn(commit(shell.clone()));
+        (0..plan.workers).for_each(|_| executor.spawn(work(shell.clone())));
+        Life {
+            plan,
+            disk,
+            shard,
+            shell,
+            executor,
+            outstanding: Vec::new(),
+            reads: Rc::default(),
+            reading: 0,
+        }
+    }
+
+    /// Reads everything and hands it to the judge.
+    pub fn audit(&mut self, model: &mut Model, rng: &mut SimRng) -> Verdict {
+        for partition in 0..self.plan.partitions {
+            let mut next = 0;
+            loop {
+                self.read(partition, next, 1 << 20);
+                self.drain(rng)?;
+                let (_, _, result) = self.reads.borrow_mut().pop().expect("the read has ended");
+                let plan = result.map_err(|e| format!("p{partition} @{next}: {e}"))?;
+                let bytes = bytes_of(&plan);
+                if bytes.is_empty() {
+                    if next != plan.high_watermark.get() {
+                        return Err(format!("p{partition}: nothing to read at @{next}"));
+                    }
+                    break;
+                }
+                next = model.saw(partition, next, &bytes)?;
+            }
+            model.recovered(partition, next)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the life to its end.
+    pub fn run(
+        &mut self,
+        model: &mut Model,
+        producers: &mut [Producer],
+        rng: &mut SimRng,
+    ) -> Result<End, String> {
+        self.order_faults(rng);
+        let steps = 1 + rng.index(self.plan.steps);
+        for _ in 0..steps {
+            self.act(model, producers, rng)?;
+            if !self.disk.is_powered() {
+                return Ok(End::Crash);
+            }
+        }
+        if rng.chance(40) && !self.has_failed() {
+            self.disk.clear_faults();
+            self.disk.set_capacity(None);
+            self.settle(model, producers, rng)?;
+            if self.has_failed() || !self.disk.is_powered() {
+                return Ok(End::Crash);
+            }
+            if rng.chance(60) {
+                self.stop(model, producers, rng)?;
+                return Ok(if self.disk.is_powered() { End::Stop } else { End::Crash });
+            }
+        }
+        Ok(End::Crash)
+    }
+
+    fn order_faults(&self, rng: &mut SimRng) {
+        let ahead = self.disk.ops() + 1 + rng.below(400);
+        match rng.below(10) {
+            0..4 => self.disk.power_off_at(ahead),
+            4 => self.disk.fault(Fault::at_op(ahead, libc::EIO)),
+            5 => self
+                .disk
+                .fault(Fault { times: 1 + rng.below(4), ..Fault::at_op(ahead, libc::ENOSPC) }),
+            _ => {}
+        }
+        if rng.chance(10) {
+            let used = (self.plan.ring.file_bytes * 3).max(200_000);
+            self.disk.set_capacity(Some(used + rng.below(400_000)));
+        }
+    }
+
+    /// One step of somebody.
+    fn act(&mut self, model: &mut Model, producers: &mut [Producer], rng: &mut SimRng) -> Verdict {
+        let failed_before = self.has_failed();
+        match rng.below(100) {
+            0..14 => self.send(model, producers, rng),
+            14..17 => self.read_somewhere(rng),
+            17..55 => {
+                self.executor.step(rng);
+            }
+            55..99 => {
+                self.disk.complete_any(rng);
+            }
+            _ => {
+                if rng.chance(20) {
+                    self.disk.set_capacity(None);
+                }
+                self.shard.with_mut(ShardState::tick);
+            }
+        }
+        self.take_reads(model)?;
+        self.take_answers(model, producers, failed_before)
+    }
+
+    fn send(&mut self, model: &mut Model, producers: &mut [Producer], rng: &mut SimRng) {
+        if !self.shard.with(ShardState::has_room) {
+            return;
+        }
+        let mut batches: Vec<(BatchId, usize, Option<usize>)> = Vec::new();
+        for _ in 0..1 + rng.index(3) {
+            let used: Vec<usize> = batches.iter().map(|(_, partition, _)| *partition).collect();
+            batches.extend(self.choose(model, producers, &used, rng));
+        }
+        if batches.is_empty() {
+            return;
+        }
+        let append = |(id, partition, _): &(BatchId, usize, Option<usize>)| Append {
+            at: partition_of(*partition),
+            current: None,
+            batch: CheckedBatch::parse(model.send(*id), Origin::Client).expect("a good batch"),
+            now: NOW,
+        };
+        let appends = batches.iter().map(append).collect();
+        let (promise, reply) = oneshot();
+        for (id, _, producer) in &batches {
+            if let Some(window) = producer.map(|p| &mut producers[p].window) {
+                let sent = window.iter_mut().find(|sent| sent.id == *id);
+                sent.expect("chosen from there").state = SentState::Waiting;
+            }
+        }
+        let batches = batches.into_iter().map(|(id, _, producer)| (id, producer)).collect();
+        self.shard.with_mut(|shard| shard.append(appends, promise));
+        self.outstanding.push(Outstanding { reply, batches });
+    }
+
+    /// The next batch of some client: id, partition, producer.
+    fn choose(
+        &self,
+        model: &mut Model,
+        producers: &mut [Producer],
+        used: &[usize],
+        rng: &mut SimRng,
+    ) -> Option<(BatchId, usize, Option<usize>)> {
+        let records = 1 + rng.index(4);
+        let value_bytes = match rng.below(12) {
+            0 => self.plan.value_bytes_max * 8,
+            n if n < 5 => 1 + rng.index(40),
+            _ => 1 + rng.index(self.plan.value_bytes_max),
+        };
+        if rng.chance(25) {
+            let partition = rng.index(self.plan.partitions);
+            if used.contains(&partition) {
+                return None;
+            }
+            return Some((model.new_batch(partition, records, value_bytes, None), partition, None));
+        }
+        let p = rng.index(producers.len());
+        let producer = &mut producers[p];
+        let partition = producer.partition;
+        if used.contains(&partition) {
+            return None;
+        }
+        if producer.retry {
+            // One after the other, and only when every answer is in.
+            let is = |state| move |sent: &&Sent| sent.state == state;
+            let mut waiting = producer.window.iter().filter(is(SentState::Waiting));
+            let mut failed = producer.window.iter().filter(is(SentState::Failed));
+            let next = failed.next().filter(|_| waiting.next().is_none());
+            return next.map(|sent| (sent.id, partition, Some(p)));
+        }
+        if rng.chance(5) {
+            // A duplicate of something that was acknowledged, or is on its way.
+            let sent = producer.window.back()?;
+            return Some((sent.id, partition, Some(p)));
+        }
+        if producer.window.len() >= 5 {
+            return None;
+        }
+        let named = Some((producer.pid, producer.next_sequence));
+        let id = model.new_batch(partition, records, value_bytes, named);
+        producer.next_sequence += records as i32;
+        producer.window.push_back(Sent { id, state: SentState::Waiting });
+        Some((id, partition, Some(p)))
+    }
+
+    fn read_somewhere(&mut self, rng: &mut SimRng) {
+        if self.reading > 3 {
+            return;
+        }
+        let partition = rng.index(self.plan.partitions);
+        let end = self.shard.with(|shard| {
+            let slot = shard.partitions.slot_of(partition_of(partition)).expect("open");
+            shard.partitions.get(slot).expect("open").readable(Isolation::ReadUncommitted).0
+        });
+        let offset = rng.below(end.get().unsigned_abs() + 1) as i64;
+        self.read(partition, offset, 1 + rng.below(30_000));
+    }
+
+    fn read(&mut self, partition: usize, offset: i64, bytes_max: u64) {
+        let at = partition_of(partition);
+        let start = Offset::at(offset);
+        let read = Read { at, offset: start, bytes_max, current: None, last_fetched: None };
+        let limits = ReadLimits { bytes_max, isolation: Isolation::ReadUncommitted };
+        let (shard, disk, results) = (self.shard.clone(), self.disk.clone(), self.reads.clone());
+        self.reading += 1;
+        self.executor.spawn(async move {
+            let result = read_task::read(&shard, &disk, &[read], limits).await.remove(0);
+            results.borrow_mut().push((partition, offset, result));
+        });
+    }
+
+    fn take_reads(&mut self, model: &mut Model) -> Verdict {
+        for (partition, offset, result) in self.reads.take() {
+            self.reading -= 1;
+            match result {
+                Ok(plan) => {
+                    // The power may have gone since: what was promised is gone with it.
+                    if self.disk.is_powered() {
+                        model.saw(partition, offset, &bytes_of(&plan))?;
+                    }
+                }
+                Err(ReadError::Storage { .. }) if !self.disk.is_powered() || self.has_failed() => {}
+                Err(error) => return Err(format!("read of p{partition} @{offset}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_answers(
+        &mut self,
+        model: &mut Model,
+        producers: &mut [Producer],
+        failed_before: bool,
+    ) -> Verdict {
+        let mut i = 0;
+        while i < self.outstanding.len() {
+            let Some(answer) = self.outstanding[i].reply.try_take() else {
+                i += 1;
+                continue;
+            };
+            let Outstanding { batches, .. } = self.outstanding.swap_remove(i);
+            let answers = answer.map_err(|_| "a promise was dropped".to_owned())?;
+            for ((id, producer), answer) in batches.into_iter().zip(answers) {
+                if answer.is_ok() && failed_before {
+                    return Err(format!("batch {id} is acknowledged after the directory failed"));
+                }
+                let producer = producer.map(|p| &mut producers[p]);
+                take_answer(model, producer, id, answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs without new work until nothing moves any more: everybody must have his answer then.
+    fn settle(
+        &mut self,
+        model: &mut Model,
+        producers: &mut [Producer],
+        rng: &mut SimRng,
+    ) -> Verdict {
+        for _ in 0..4 {
+            // The reserve below which a full disk stays full is larger than these disks.
+            self.shard.with_mut(ShardState::tick);
+            let failed = self.has_failed();
+            self.drain(rng)?;
+            self.take_reads(model)?;
+            self.take_answers(model, producers, failed)?;
+        }
+        match self.outstanding.len() {
+            0 => Ok(()),
+            waiting if self.disk.is_powered() => {
+                let state = self.shard.with(|shard| format!("{:?}", shard.levels()));
+                Err(format!("{waiting} requests are never answered: {state}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets tasks and disk run until both are at rest.
+    fn drain(&mut self, rng: &mut SimRng) -> Verdict {
+        for _ in 0..200_000 {
+            let moved = self.executor.step(rng);
+            if !self.disk.complete_any(rng) && !moved {
+                return Ok(());
+            }
+        }
+        Err("the tasks never come to rest".to_owned())
+    }
+
+    /// The ordered stop, as the runtime does it.
+    fn stop(&mut self, model: &mut Model, producers: &mut [Producer], rng: &mut SimRng) -> Verdict {
+        self.shard.with_mut(ShardState::begin_stop);
+        self.settle(model, producers, rng)?;
+        if !self.disk.is_powered() || self.has_failed() {
+            return Ok(());
+        }
+        if !self.shard.with(ShardState::is_committed) {
+            return Err("the stop leaves batches staged".to_owned());
+        }
+        self.shard.with_mut(ShardState::close_all);
+        self.settle(model, producers, rng)?;
+        if !self.disk.is_powered() || self.has_failed() {
+            return Ok(());
+        }
+        if !self.shard.with(ShardState::is_at_rest) || !self.shard.with(|s| s.ring.is_clean()) {
+            return Err(format!("the stop leaves work: {:?}", self.shard.with(|s| s.levels())));
+        }
+        let state = JournalState::from(self.shard.with(|shard| shard.ring.clean_state()));
+        let dir = Layout::new(PathBuf::from(ROOT)).journal(ShardId::new(0));
+        if let Err(error) = state.write(&self.disk, &dir) {
+            return if self.disk.is_powered() { Err(error.to_string()) } else { Ok(()) };
+        }
+        Ok(())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.shard.with(ShardState::has_failed)
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        self.shard.with(|shard| shard.metrics)
+    }
+
+    /// Ends the tasks, and with them every open file.
+    pub fn end(self) {
+        let Life { executor, shell, .. } = self;
+        drop(executor);
+        drop(shell);
+    }
+}
+
+fn take_answer(
+    model: &mut Model,
+    producer: Option<&mut Producer>,
+    id: BatchId,
+    answer: Result<Appended, AppendError>,
+) -> Verdict {
+    if let Ok(appended) = &answer {
+        model.acked(id, appended.base_offset.get())?;
+    }
+    let Some(producer) = producer else {
+        return match answer {
+            Ok(_) => Ok(()),
+            Err(error) if is_open(&error) => Ok(()),
+            Err(error) => Err(format!("plain batch {id}: {error}")),
+        };
+    };
+    let Some(i) = producer.window.iter().position(|sent| sent.id == id) else {
+        // The second answer to a batch that was sent twice.
+        return Ok(());
+    };
+    let Err(error) = answer else {
+        producer.window[i].state = SentState::Acked;
+        producer.forget_acked();
+        return Ok(());
+    };
+    if producer.window[i].state == SentState::Acked {
+        // The other copy was stored, and this one was refused for what happened since.
+        return if is_open(&error) { Ok(()) } else { Err(format!("batch {id}: {error}")) };
+    }
+    let mut before = producer.window.range(..i);
+    let follows_a_failure = before.any(|sent| sent.state == SentState::Failed);
+    producer.window[i].state = SentState::Failed;
+    producer.retry = true;
+    match error {
+        AppendError::OutOfOrderSequence { .. } if follows_a_failure => Ok(()),
+        error if is_open(&error) => Ok(()),
+        error => {
+            let (pid, state) = (producer.pid, model.batches[id as usize].state);
+            Err(format!("batch {id} of producer {pid}: {error}; it is {state:?}"))
+        }
+    }
+}
+
+/// True for an error that leaves open whether the batch is stored.
+fn is_open(error: &AppendError) -> bool {
+    matches!(
+        error,
+        AppendError::Storage { .. }
+            | AppendError::DiskFull { .. }
+            | AppendError::Stalled { .. }
+            | AppendError::Stopping
+    )
+}
+
+fn bytes_of(plan: &ReadPlan) -> Vec<u8> {
+    let mut out = Vec::new();
+    for chunk in &plan.chunks {
+        match chunk {
+            Chunk::Memory(bytes) => out.extend_from_slice(bytes),
+            Chunk::File { file, position, len } => {
+                let mut bytes = vec![0; usize::try_from(*len).expect("small")];
+                let got = file.file().read_at(&mut bytes, *position).unwrap_or(0);
+                bytes.truncate(got);
+                out.extend_from_slice(&bytes);
+            }
+        }
+    }
+    out
+}

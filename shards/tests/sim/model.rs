@@ -1,0 +1,186 @@
+//! What the outside world knows of a log, and what it must therefore find there: the judge.
+//!
+//! Every batch carries a number of its own in its base timestamp. A batch is *open* from its
+//! sending until an answer or a recovery tells where it is; it is *placed* once it was acknowledged
+//! or seen by a reader, and then must stand at that offset for ever; it is *absent* when a recovery
+//! did not find it, and then must never appear, unless it is sent again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use millstream_io::batch::testing::BatchBuilder;
+use millstream_io::batch::{RecordBatchHeader, stored};
+
+/// Number of a batch.
+pub type BatchId = u64;
+
+/// Base timestamp of batch 0.
+const TIME_ZERO: i64 = 1_700_000_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Open,
+    Placed(i64),
+    Absent,
+}
+
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub partition: usize,
+    pub records: u32,
+    pub builder: BatchBuilder,
+    bytes: usize,
+    crc: u32,
+    pub state: State,
+    /// It was acknowledged, not only seen.
+    pub acked: bool,
+}
+
+/// All batches ever sent, and where they stand.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub batches: Vec<Batch>,
+    /// For each partition: base offset to batch, of those that are placed.
+    placed: HashMap<usize, BTreeMap<i64, BatchId>>,
+}
+
+/// A broken promise, in words.
+pub type Verdict = Result<(), String>;
+
+impl Model {
+    /// Makes a new batch; the caller sends it.
+    pub fn new_batch(
+        &mut self,
+        partition: usize,
+        records: usize,
+        value_bytes: usize,
+        producer: Option<(i64, i32)>,
+    ) -> BatchId {
+        let id = self.batches.len() as BatchId;
+        let mut builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
+        builder.base_timestamp = TIME_ZERO + id as i64;
+        if let Some((pid, sequence)) = producer {
+            builder = builder.from_producer(pid, 0, sequence);
+        }
+        let built = builder.build();
+        let crc = RecordBatchHeader::view(&built).expect("a batch").crc();
+        self.batches.push(Batch {
+            partition,
+            records: records as u32,
+            builder,
+            bytes: built.len(),
+            crc,
+            state: State::Open,
+            acked: false,
+        });
+        id
+    }
+
+    /// The batch is sent, perhaps once more.
+    pub fn send(&mut self, id: BatchId) -> Bytes {
+        let batch = &mut self.batches[id as usize];
+        if batch.state == State::Absent {
+            batch.state = State::Open;
+        }
+        batch.builder.build()
+    }
+
+    pub fn acked(&mut self, id: BatchId, offset: i64) -> Verdict {
+        self.place(id, offset, "acknowledged")?;
+        self.batches[id as usize].acked = true;
+        Ok(())
+    }
+
+    /// Reads what a reader got from `offset` on: whole, sound, known batches at their offsets,
+    /// without a gap. Gives the offset behind them.
+    pub fn saw(&mut self, partition: usize, offset: i64, mut bytes: &[u8]) -> Result<i64, String> {
+        let mut next = offset;
+        let mut first = true;
+        while !bytes.is_empty() {
+            let header = stored::whole(bytes).map_err(|e| format!("p{partition} @{next}: {e}"))?;
+            let (base, end) =
+                (header.base_offset_raw(), header.next_offset().expect("whole").get());
+            let fits = if first { base <= offset && offset < end } else { base == next };
+            if !fits {
+                return Err(format!("p{partition}: batch @{base}..{end} where @{next} was due"));
+            }
+            let id = header.base_timestamp().get() - TIME_ZERO;
+            let len = header.total_bytes().expect("whole");
+            self.check_content(partition, id, header, len)?;
+            self.place(id as BatchId, base, "seen")?;
+            (next, first) = (end, false);
+            bytes = &bytes[len..];
+        }
+        Ok(next)
+    }
+
+    /// A recovery is over, and everything of `partition` was read up to `end`: whatever is not
+    /// placed now is absent, and whatever is placed stands below the end.
+    pub fn recovered(&mut self, partition: usize, end: i64) -> Verdict {
+        let placed = self.placed.entry(partition).or_default();
+        let mut due = 0;
+        for (offset, id) in placed.iter() {
+            let batch = &self.batches[*id as usize];
+            if *offset != due {
+                return Err(format!("p{partition}: a hole at @{due}, the next batch is @{offset}"));
+            }
+            due = offset + i64::from(batch.records);
+        }
+        if due != end {
+            let (offset, id) = placed.last_key_value().map(|(o, id)| (*o, *id)).unwrap_or_default();
+            return Err(format!(
+                "p{partition}: the log ends at @{end}, and batch {id} stands at @{offset}..{due}"
+            ));
+        }
+        for batch in self.batches.iter_mut().filter(|b| b.partition == partition) {
+            if batch.state == State::Open {
+                batch.state = State::Absent;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_content(
+        &self,
+        partition: usize,
+        id: i64,
+        header: RecordBatchHeader<'_>,
+        len: usize,
+    ) -> Verdict {
+        let known = usize::try_from(id).ok().and_then(|id| self.batches.get(id));
+        let Some(batch) = known else {
+            return Err(format!("p{partition}: batch {id} was never sent"));
+        };
+        let same = batch.partition == partition && batch.crc == header.crc() && batch.bytes == len;
+        if same { Ok(()) } else { Err(format!("p{partition}: batch {id} is not what was sent")) }
+    }
+
+    fn place(&mut self, id: BatchId, offset: i64, how: &str) -> Verdict {
+        let batch = &mut self.batches[id as usize];
+        let partition = batch.partition;
+        match batch.state {
+            State::Placed(at) if at == offset => return Ok(()),
+            State::Placed(at) => {
+                return Err(format!(
+                    "p{partition}: batch {id} is {how} @{offset} and stands @{at}"
+                ));
+            }
+            State::Absent => {
+                return Err(format!("p{partition}: lost batch {id} is {how} @{offset} again"));
+            }
+            State::Open => batch.state = State::Placed(offset),
+        }
+        let end = offset + i64::from(batch.records);
+        let placed = self.placed.entry(partition).or_default();
+        let before = placed.range(..end).next_back().map(|(at, id)| (*at, *id));
+        placed.insert(offset, id);
+        let overlap = before
+            .filter(|(at, other)| at + i64::from(self.batches[*other as usize].records) > offset);
+        match overlap {
+            Some((at, other)) => Err(format!(
+                "p{partition}: batch {id} is {how} @{offset}, where batch {other} stands @{at}"
+            )),
+            None => Ok(()),
+        }
+    }
+}
