@@ -34,6 +34,7 @@ mod produce;
 mod rights;
 mod topics;
 
+use crate::cluster::change::Refused;
 use crate::cluster::controller_task::ControllerHandle;
 use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
 use crate::cluster::producer_ids::ProducerIds;
@@ -46,7 +47,7 @@ use crate::wire::{
 use bytes::Bytes;
 use fetch_session::FetchSessions;
 use millstream_io::clock::SystemClock;
-use millstream_io::runtime::Pool;
+use millstream_io::runtime::{Pool, timeout};
 use millstream_shards::message::Chunk;
 use millstream_shards::router::Router;
 use std::cell::{Cell, RefCell};
@@ -54,6 +55,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the handlers of one core work with.
 pub struct CoreContext {
@@ -226,6 +228,21 @@ impl Call {
 
     fn respond_at<'a, R: Response<'a>>(&self, response: &R, version: i16) -> Result<Answer, Close> {
         Ok(Answer::Frame(frame::encode_response(response, version, self.correlation_id)?))
+    }
+
+    /// Waits for a change of the metadata for as long as the client does; zero and less is for as
+    /// long as it takes.
+    async fn in_time<T>(
+        &self,
+        timeout_ms: i32,
+        change: impl Future<Output = Result<T, Refused>>,
+    ) -> Result<T, Refused> {
+        match u64::try_from(timeout_ms) {
+            Ok(0) | Err(_) => change.await,
+            Ok(ms) => timeout(Duration::from_millis(ms), change)
+                .await
+                .unwrap_or(Err(Refused::TimedOut { after_ms: timeout_ms })),
+        }
     }
 
     fn image(&self) -> Arc<MetadataImage> {

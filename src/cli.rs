@@ -1,5 +1,6 @@
 //! The command line.
 
 pub mod arguments;
+pub mod settings;
 
 pub use arguments::{Arguments, Command, UsageError};

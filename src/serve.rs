@@ -56,9 +56,8 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let directory = claim_directory(&disk, &config, cpus.len())?;
     let offered = check_host(&config, cpus.len())?;
     let listeners = host::bind(&config, cpus.len())?;
-    let (mut directories, remover) =
-        DiskTopicDirectories::start(disk, directory.layout().clone())
-            .map_err(|error| format!("cannot clear away deleted topics: {error}"))?;
+    let (mut directories, remover) = DiskTopicDirectories::start(disk, directory.layout().clone())
+        .map_err(|error| format!("cannot clear away deleted topics: {error}"))?;
     let mut store = EmbeddedStore::open(&directory.layout().cluster()).map_err(sentence)?;
     let cluster_id = directory.meta().cluster_id.clone();
     let stored = boot(&mut store, &cluster_id, &mut directories).map_err(sentence)?;

@@ -12,7 +12,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: CreatePartitionsRequest<'_> = call.request()?;
     let more: Vec<MorePartitions> = request.topics.iter().map(more).collect();
     let count = more.len();
-    let answers = match call.core.controller.create_partitions(more, request.validate_only).await {
+    let change = call.core.controller.create_partitions(more, request.validate_only);
+    let answers = match call.in_time(request.timeout_ms, change).await {
         Ok(answers) => answers,
         Err(refused) => vec![Err(refused); count],
     };

@@ -15,7 +15,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: CreateTopicsRequest<'_> = call.request()?;
     let topics: Vec<NewTopic> = request.topics.iter().map(new_topic).collect();
     let count = topics.len();
-    let answers = match call.core.controller.create_topics(topics, request.validate_only).await {
+    let change = call.core.controller.create_topics(topics, request.validate_only);
+    let answers = match call.in_time(request.timeout_ms, change).await {
         Ok(answers) => answers,
         Err(refused) => vec![Err(refused); count],
     };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DeleteTopicsRequest<'_> = call.request()?;
+    let timeout_ms = request.timeout_ms;
     let asked: Vec<DeleteTopicState<'_>> = match call.version {
         ..=5 => {
             let by_name = |name| DeleteTopicState { name: Some(name), topic_id: Uuid::ZERO };
@@ -22,7 +23,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     };
     let checked = checked(call, &asked);
     let refs: Vec<TopicRef> = checked.iter().flatten().cloned().collect();
-    let deleted = match call.core.controller.delete_topics(refs.clone()).await {
+    let change = call.core.controller.delete_topics(refs.clone());
+    let deleted = match call.in_time(timeout_ms, change).await {
         Ok(deleted) => deleted,
         Err(refused) => vec![Err(refused); refs.len()],
     };

@@ -26,6 +26,7 @@ pub fn of_refused(refused: &Refused) -> ErrorCode {
         Refused::TooMany { .. } => ErrorCode::PolicyViolation,
         Refused::NameNotFree { .. } => ErrorCode::KafkaStorageError,
         Refused::Store(error) => of_store(error),
+        Refused::TimedOut { .. } => ErrorCode::RequestTimedOut,
         Refused::Busy => ErrorCode::ThrottlingQuotaExceeded,
         Refused::Stopping => ErrorCode::NotController,
     }

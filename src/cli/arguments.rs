@@ -11,6 +11,7 @@ millstream - a Kafka-compatible broker that answers after the bytes are on the d
   millstream [serve] [OPTIONS]   run a broker
   millstream verify DIR          check a data directory of a stopped broker, change nothing
   millstream inspect FILE        print what a file of the data directory holds
+  millstream settings            list the settings, what they may hold and their defaults
 
 Options of serve:
   --data-dir DIR           where everything is kept          [./millstream-data]
@@ -21,7 +22,7 @@ Options of serve:
   --set KEY=VALUE          one setting; may be given often
   --log-level LEVEL        error, warn, info or debug        [info]
 
-The command line wins over the file. README.md lists the settings.
+The command line wins over the file.
 ";
 
 /// A command with its options.
@@ -30,6 +31,7 @@ pub enum Command {
     Serve(Arguments),
     Verify(PathBuf),
     Inspect(PathBuf),
+    Settings,
     Help,
     Version,
 }
@@ -67,6 +69,7 @@ impl Command {
             "serve" => serve(rest),
             "verify" => Ok(Command::Verify(one_path("verify DIR", rest)?)),
             "inspect" => Ok(Command::Inspect(one_path("inspect FILE", rest)?)),
+            "settings" => Ok(Command::Settings),
             "help" => Ok(Command::Help),
             _ if first.starts_with('-') => serve(arguments),
             other => Err(UsageError(format!("there is no command {other}"))),

@@ -128,6 +128,10 @@ pub enum Refused {
     Store(StoreError),
     /// As many changes wait as may wait.
     Busy,
+    /// The change is still under way; it may yet be made.
+    TimedOut {
+        after_ms: i32,
+    },
     Stopping,
 }
 
@@ -184,6 +188,11 @@ impl fmt::Display for Refused {
             }
             Self::Store(error) => error.fmt(f),
             Self::Busy => f.write_str("too many changes wait for the controller; try again"),
+            Self::TimedOut { after_ms } => write!(
+                f,
+                "the change was not made within {after_ms} ms and may still be; ask before trying \
+                 again"
+            ),
             Self::Stopping => f.write_str("the broker is stopping; try again later"),
         }
     }

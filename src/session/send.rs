@@ -82,7 +82,9 @@ impl Sender {
         match answer {
             Answer::Nothing => {}
             Answer::Frame(frame) => self.gather(Bytes::from(frame)),
-            Answer::Pieces { framed, records } => self.pieces(framed, records).await?,
+            // On the heap while it lasts: it holds some kilobytes, which an idle connection should
+            // not.
+            Answer::Pieces { framed, records } => Box::pin(self.pieces(framed, records)).await?,
         }
         if self.gathered_bytes > GATHERED_BYTES_MAX {
             self.flush().await?;
