@@ -190,3 +190,63 @@ fn foreign_threads_call_a_core_and_wait_for_its_answer() {
     stop.trigger();
     cores.join().pop().unwrap().unwrap();
 }
+
+/// Not a test but a measurement, for `runtime/README.md`: calls from one core to another and
+/// back, so many in flight.
+#[test]
+#[ignore = "a measurement: needs a quiet machine"]
+fn calls_between_cores_measured() {
+    for (spin, in_flight) in [(None, 1), (None, 16), (None, 256), (Some(50), 1)] {
+        let (table, _post) = mesh::<Call>(2);
+        let table = seats(table);
+        let stop = Stop::new();
+        let setup = CoreSetup { spin: spin.map(Duration::from_micros), ..CoreSetup::new(cpus(2)) };
+        let cores = start(&setup, move |core| async move {
+            let (post, mut mailbox) = take(&table, core.index).open();
+            if core.index == ShardId::new(1) {
+                let serve = async {
+                    loop {
+                        for call in mailbox.receive().await {
+                            let _ = call.promise.send(call.number);
+                        }
+                    }
+                };
+                futures_lite::future::or(serve, stop.stopped()).await;
+                return Vec::new();
+            }
+            let end = std::time::Instant::now() + Duration::from_secs(3);
+            let tasks: Vec<_> = (0..in_flight)
+                .map(|_| {
+                    let post = post.clone();
+                    crate::runtime::spawn(crate::runtime::Queue::Serve, async move {
+                        let mut times = Vec::new();
+                        while std::time::Instant::now() < end {
+                            let begin = std::time::Instant::now();
+                            let (promise, reply) = oneshot();
+                            let to = ShardId::new(1);
+                            post.send(to, Call { number: 1, promise }).await.unwrap();
+                            reply.await.unwrap();
+                            times.push(begin.elapsed());
+                        }
+                        times
+                    })
+                })
+                .collect();
+            let mut times = Vec::new();
+            for task in tasks {
+                times.append(&mut task.await);
+            }
+            stop.trigger();
+            times
+        })
+        .unwrap();
+        let mut times = cores.join().swap_remove(0).unwrap();
+        times.sort();
+        println!(
+            "spin {spin:?} us, {in_flight} in flight: {} calls/s, p50 {:?}, p99 {:?}",
+            times.len() / 3,
+            times[times.len() / 2],
+            times[times.len() * 99 / 100]
+        );
+    }
+}

@@ -7,10 +7,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::limits::{POOL_JOBS, POOL_THREADS_MAX};
 use super::oneshot::{Reply, oneshot};
-use super::os;
+use super::os::{self, pause_thread};
 use super::queue::{Queue, Refused};
 use super::wake::lock;
 
@@ -120,6 +121,21 @@ impl Pool {
             let _ = thread.join(); // Always well: the panics of jobs are caught.
         }
     }
+
+    /// [`Pool::stop`] for at most `time`: a job that hangs on a dead device must not hold up the
+    /// end of the process. Returns how many threads were still at work then; they are left alone.
+    pub fn stop_within(&self, time: Duration) -> usize {
+        self.0.jobs.close();
+        let deadline = Instant::now() + time;
+        let mut threads = std::mem::take(&mut *lock(&self.0.threads));
+        loop {
+            threads.retain(|thread| !thread.is_finished());
+            if threads.is_empty() || Instant::now() >= deadline {
+                return threads.len();
+            }
+            pause_thread(Duration::from_millis(1));
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -203,6 +219,24 @@ mod tests {
         assert_eq!(pool.run_blocking(|| 1), Ok(1));
         pool.stop();
         assert_eq!(pool.run_blocking(|| 1), Err(JobError::Stopped));
+    }
+
+    #[test]
+    fn job_that_hangs_does_not_hold_up_the_stop() {
+        let pool = pool(2);
+        let (release, hang) = std::sync::mpsc::channel::<()>();
+        let (promise, begun) = oneshot();
+        let hanging = pool.clone();
+        let caller = std::thread::spawn(move || {
+            hanging.run_blocking(move || {
+                promise.send(()).unwrap();
+                hang.recv()
+            })
+        });
+        begun.wait().unwrap();
+        assert_eq!(pool.stop_within(Duration::from_millis(50)), 1);
+        release.send(()).unwrap();
+        assert!(caller.join().unwrap().is_ok(), "the job itself was not given up");
     }
 
     #[test]

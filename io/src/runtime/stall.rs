@@ -271,4 +271,36 @@ mod tests {
         assert!(watch.open.is_none(), "an active core is left alone");
         assert_eq!(watch.pause, POKE_FIRST);
     }
+
+    /// Not a test but a measurement, for `runtime/README.md`: CPU time of idle cores with and
+    /// without the monitor.
+    #[test]
+    #[ignore = "a measurement: needs a process of its own"]
+    fn idle_cores_measured() {
+        for watched in [false, true] {
+            let stop = Stop::new();
+            let word = stop.clone();
+            let cpus = super::super::os::affinity().unwrap();
+            let cores =
+                start(&CoreSetup::new(cpus), move |_| async move { word.stopped().await }).unwrap();
+            let monitor = watched.then(|| StallMonitor::start(cores.pulses(), |_| {}).unwrap());
+            crate::runtime::pause_thread(Duration::from_secs(2));
+            let before = cpu_ms();
+            crate::runtime::pause_thread(Duration::from_secs(20));
+            println!("watched {watched}: {} ms of CPU time in 20 s", cpu_ms() - before);
+            drop(monitor);
+            stop.trigger();
+            cores.join().into_iter().for_each(|core| core.unwrap());
+        }
+    }
+
+    /// CPU time of this process: nanoseconds that each thread ran, from the scheduler.
+    fn cpu_ms() -> u64 {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let ran = |task: std::fs::DirEntry| -> u64 {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap();
+            text.split(' ').next().unwrap().parse().unwrap()
+        };
+        tasks.map(|task| ran(task.unwrap())).sum::<u64>() / 1_000_000
+    }
 }

@@ -316,3 +316,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 thread_local! {
     static HERE: RefCell<Option<Rc<LocalLine>>> = const { RefCell::new(None) };
 }
+
+#[cfg(test)]
+#[path = "wake_tests.rs"]
+mod tests;
