@@ -177,7 +177,7 @@ fn blocking_work_runs_off_the_core_and_a_stopped_pool_is_told() {
 /// same machine. Run it alone:
 /// `cargo test --release -p millstream-io -- --ignored --nocapture journal_writes_measured`
 #[test]
-#[ignore = "a measurement: needs a quiet machine"]
+#[ignore = "a measurement; `./tests/run --long` makes it"]
 fn journal_writes_measured() {
     for (load, name) in [(None, "idle"), (Some(200), "half busy"), (Some(3), "busy")] {
         for size in [4 << 10, 64 << 10, 256 << 10, 1 << 20] {

@@ -32,7 +32,7 @@ fn cores_stay_alive_under_mixed_load() {
 }
 
 #[test]
-#[ignore = "takes ten minutes"]
+#[ignore = "takes ten minutes; `./tests/run --long` runs it"]
 fn cores_stay_alive_under_mixed_load_for_long() {
     soak(seconds(600));
 }

@@ -194,7 +194,7 @@ fn foreign_threads_call_a_core_and_wait_for_its_answer() {
 /// Not a test but a measurement, for `runtime/README.md`: calls from one core to another and
 /// back, so many in flight.
 #[test]
-#[ignore = "a measurement: needs a quiet machine"]
+#[ignore = "a measurement; `./tests/run --long` makes it"]
 fn calls_between_cores_measured() {
     for (spin, in_flight) in [(None, 1), (None, 16), (None, 256), (Some(50), 1)] {
         let (table, _post) = mesh::<Call>(2);

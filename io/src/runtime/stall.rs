@@ -275,7 +275,7 @@ mod tests {
     /// Not a test but a measurement, for `runtime/README.md`: CPU time of idle cores with and
     /// without the monitor.
     #[test]
-    #[ignore = "a measurement: needs a process of its own"]
+    #[ignore = "a measurement; `./tests/run --long` makes it"]
     fn idle_cores_measured() {
         for watched in [false, true] {
             let stop = Stop::new();
