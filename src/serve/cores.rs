@@ -85,8 +85,14 @@ pub fn run(
         monitor.stop();
     }
     let ended = report::ends(running.join());
-    pool.stop();
-    inspectors.stop();
+    // A job that hangs on a dead device must not keep the process from ending.
+    let hanging =
+        pool.stop_within(limits::STOP_PATIENCE) + inspectors.stop_within(limits::STOP_PATIENCE);
+    if hanging > 0 {
+        log::warn("serve", "helper threads hang, probably on the disk; ending without them")
+            .field("threads", hanging)
+            .emit();
+    }
     opened.and(ended)
 }
 
@@ -105,7 +111,8 @@ fn all_open(opened: Vec<Reply<Result<(), BindError>>>) -> Result<(), Sentence> {
 fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
     let config = &plan.image.start.config;
     let broker = &plan.image.broker;
-    let setup = CoreSetup::new(plan.cpus.clone());
+    let data_dirs = vec![plan.layout.root().to_path_buf()];
+    let setup = CoreSetup { data_dirs, ..CoreSetup::new(plan.cpus.clone()) };
     let (direct_files_max, read_files_max) =
         limits::files_per_core(plan.offered.descriptors, plan.cpus.len());
     ShardsConfig {
