@@ -73,7 +73,6 @@ pub mod read;
 pub mod read_task;
 
 /// The first record of a time within one batch.
-pub mod record_time;
 
 /// From a data directory as a crash left it to partitions that can be opened.
 pub mod recover;

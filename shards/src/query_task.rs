@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use millstream_io::disk::{CoreDisk, DiskErrorKind};
+use millstream_io::records::lookup::{self, Found};
 use millstream_io::segment::SegmentFile;
 use millstream_io::units::TopicPartition;
 
 use crate::cold::{self, ColdError};
 use crate::message::Isolation;
 use crate::query::{OffsetFound, OffsetQuery, OffsetSpec, QueryError};
-use crate::record_time::{TimedRecord, first_at};
 use crate::seek::{Seek, SeekAsk, SeekStep};
 use crate::shard::Shard;
 
@@ -98,7 +98,7 @@ async fn by_time<D: CoreDisk>(
                 .filter(|record| record.offset >= log.marks.log_start() && record.offset < end);
             Ok(record.map(|record| OffsetFound {
                 offset: Some(record.offset),
-                timestamp: Some(record.time),
+                timestamp: Some(record.timestamp),
                 epoch: log.epochs.epoch_at(record.offset),
             }))
         })?;
@@ -116,12 +116,12 @@ async fn decode<D: CoreDisk>(
     at: TopicPartition,
     batch: Bytes,
     time: millstream_io::units::TimestampMs,
-) -> Result<(Option<TimedRecord>, millstream_io::units::Offset), QueryError> {
+) -> Result<(Option<Found>, millstream_io::units::Offset), QueryError> {
     let header = millstream_io::batch::RecordBatchHeader::view(&batch);
     let place = header.and_then(|header| Some((header.base_offset()?, header.next_offset()?)));
     let Some((base, next)) = place else { panic!("{at}: a checked batch has no offsets") };
     let log_start = shard.with(|shard| shard.known(at, None).map(|log| log.marks.log_start()))?;
-    match disk.run(move || first_at(&batch, time, log_start)).await {
+    match disk.run(move || lookup::first_at_or_after(&batch, log_start, time)).await {
         Ok(Ok(record)) => Ok((record, next)),
         Ok(Err(_)) => Err(QueryError::Corrupt { at, offset: base }),
         Err(_) => Err(QueryError::Stopping),
