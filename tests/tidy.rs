@@ -134,7 +134,9 @@ fn nothing_is_left_unfinished_or_unwrapped_outside_tests() {
             continue;
         }
         for (number, line) in code_lines(&path) {
-            for bad in [".unwrap()", ".expect(", "todo!(", "unimplemented!(", "dbg!("] {
+            for bad in
+                [".unwrap()", ".expect(\"", ".expect(&", "todo!(", "unimplemented!(", "dbg!("]
+            {
                 if line.contains(bad) {
                     faults.push(format!("{path}:{number}: {bad}"));
                 }
