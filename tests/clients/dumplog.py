@@ -67,7 +67,7 @@ def write(bootstrap, writers, round_number, counts):
 
 def log_files(data, topic, partition, reference):
     """(base offset, path) of a partition's segments, in order."""
-    directory = os.path.join(data, f"{topic}-{partition}") if reference else os.path.join(data, topic, str(partition))
+    directory = os.path.join(data, f"{topic}-{partition}" if reference else os.path.join("topics", topic, str(partition)))
     pattern = KAFKAS if reference else OURS
     found = []
     for name in os.listdir(directory):

@@ -2,6 +2,7 @@
 
 import os
 
+import clients
 import tools
 
 PYTHON = "python3"
@@ -33,14 +34,21 @@ def client(path):
     return os.path.join(tools.CLIENTS, path)
 
 
-def with_venv(path, *args):
-    """A script run by the interpreter that has the Python clients."""
-    return lambda: [tools.python(), client(path), *args]
-
-
 def with_fault_venv(path, *args):
     """A script of the fault bench, which starts its own brokers."""
     return lambda: [tools.fault_python(), os.path.join(tools.ROOT, "tests", "fault", path), *args]
+
+
+def with_clients(path, *args):
+    """A script that uses all client programs; they are brought in before its time runs."""
+    def command():
+        for known in clients.ALL:
+            try:
+                known.command("produce")
+            except tools.Missing as missing:
+                print(missing)  # the script will skip it and say so
+        return [tools.python(), client(path), *args]
+    return command
 
 
 def with_java(path, *args):
@@ -60,15 +68,15 @@ STAGES = [
     Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
-          [PYTHON, client("matrix.py"), "{bootstrap}"], 600, settings=ONLINE),
+          with_clients("matrix.py", "{bootstrap}"), 600, settings=ONLINE),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
-          with_venv("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
+          with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
     Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
           with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
-    Stage("dumplog", "Apache Kafka's own tool reads our log files", with_java("dumplog.py", "{binary}", "{reference}"), 300),
+    Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           with_fault_venv("judge.py", "{binary}"), 1500),
     Stage("soak-long", "the cores under calls, sockets, durable writes and work at once, for ten minutes",
@@ -81,6 +89,6 @@ STAGES = [
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "--thorough", "--only", "sweep", "{reference}"],
           7200, settings=ONLINE, long=True),
     Stage("corpus-long", "the corpus through every client that reads",
-          with_venv("corpus.py", "{bootstrap}", "--every-reader"), 10800, settings=ONLINE, long=True),
+          with_clients("corpus.py", "{bootstrap}", "--every-reader"), 10800, settings=ONLINE, long=True),
 ]
 BY_NAME = {stage.name: stage for stage in STAGES}

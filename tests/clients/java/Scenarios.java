@@ -174,10 +174,10 @@ public final class Scenarios {
     private void createTellsAll() throws Exception {
         String name = "java-tells-" + RUN;
         CreateTopicsResult result = admin.createTopics(
-                List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("retention.ms", "12345678"))));
+                List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("max.message.bytes", "777777"))));
         equal(result.numPartitions(name).get(), 3, "partitions");
         equal(result.replicationFactor(name).get(), 1, "replication factor");
-        equal(result.config(name).get().get("retention.ms").value(), "12345678", "retention.ms");
+        equal(result.config(name).get().get("max.message.bytes").value(), "777777", "max.message.bytes");
         if (result.topicId(name).get().equals(Uuid.ZERO_UUID)) {
             throw new AssertionError("the topic id is zero");
         }
@@ -298,17 +298,23 @@ public final class Scenarios {
 
     private void alterConfigs() throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic("alter", 1, Map.of()));
-        alter(resource, AlterConfigOp.OpType.SET, "retention.ms", "777000");
-        equal(configs(resource).get("retention.ms").value(), "777000", "retention.ms");
-        alter(resource, AlterConfigOp.OpType.APPEND, "cleanup.policy", "compact");
-        equal(Set.of(configs(resource).get("cleanup.policy").value().split(",")), Set.of("delete", "compact"), "cleanup.policy");
-        alter(resource, AlterConfigOp.OpType.SUBTRACT, "cleanup.policy", "delete");
-        equal(configs(resource).get("cleanup.policy").value(), "compact", "cleanup.policy");
-        alter(resource, AlterConfigOp.OpType.DELETE, "retention.ms", null);
-        equal(configs(resource).get("retention.ms").source() != ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG, true,
+        alter(resource, AlterConfigOp.OpType.SET, "max.message.bytes", "777000");
+        equal(configs(resource).get("max.message.bytes").value(), "777000", "max.message.bytes");
+        try {
+            alter(resource, AlterConfigOp.OpType.APPEND, "cleanup.policy", "compact");
+            equal(Set.of(configs(resource).get("cleanup.policy").value().split(",")), Set.of("delete", "compact"), "cleanup.policy");
+            alter(resource, AlterConfigOp.OpType.SUBTRACT, "cleanup.policy", "delete");
+            equal(configs(resource).get("cleanup.policy").value(), "compact", "cleanup.policy");
+        } catch (ExecutionException refusal) {
+            // A broker that does not compact must say so, and leave the policy as it was.
+            equal(refusal.getCause().getClass(), InvalidConfigurationException.class, "the refusal");
+            equal(configs(resource).get("cleanup.policy").value(), "delete", "cleanup.policy");
+        }
+        alter(resource, AlterConfigOp.OpType.DELETE, "max.message.bytes", null);
+        equal(configs(resource).get("max.message.bytes").source() != ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG, true,
                 "retention.ms back at its default");
         fails(InvalidConfigurationException.class, admin.incrementalAlterConfigs(Map.of(resource, List.of(
-                new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), AlterConfigOp.OpType.SET)))).all());
+                new AlterConfigOp(new ConfigEntry("max.message.bytes", "soon"), AlterConfigOp.OpType.SET)))).all());
     }
 
     private void createPartitions() throws Exception {
