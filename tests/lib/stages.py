@@ -67,6 +67,8 @@ STAGES = [
     Stage("build", "the release build", cargo("build", "--release", "--workspace", "--locked"), 1800, rust=True),
     Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
+    Stage("promises", "what clients rely on, seen from the wire: order, retries, opaque bytes, topics at once",
+          [PYTHON, client("promises.py"), "{bootstrap}", "{reference}"], 200, settings=ONLINE),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
           with_clients("matrix.py", "{bootstrap}"), 600, settings=ONLINE),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
