@@ -72,8 +72,6 @@ pub mod read;
 /// Reads of one shard for one request.
 pub mod read_task;
 
-/// The first record of a time within one batch.
-
 /// From a data directory as a crash left it to partitions that can be opened.
 pub mod recover;
 

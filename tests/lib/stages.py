@@ -63,7 +63,7 @@ ONLINE = {"auto.create.topics.enable": "false"}
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
     Stage("clippy", "no lint is left", cargo("clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"), 1200, rust=True),
-    Stage("unit", "the Rust tests", cargo("test", "--workspace", "--locked", "--quiet"), 1800, rust=True),
+    Stage("unit", "the Rust tests", cargo("test", "--workspace", "--locked", "--quiet", "--no-fail-fast"), 1800, rust=True),
     Stage("build", "the release build", cargo("build", "--release", "--workspace", "--locked"), 1800, rust=True),
     Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
