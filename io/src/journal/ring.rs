@@ -146,12 +146,16 @@ impl JournalRing {
         let fits = |file: &LiveFile| file.written.add_len(bytes).get() <= self.limits.file_bytes;
         if !self.live.back().is_some_and(fits) {
             match self.ready.take() {
-                Some(seq) => self.live.push_back(LiveFile {
-                    seq,
-                    first_round: self.next_round,
-                    written: FilePosition::ZERO,
-                    ends: HashMap::new(),
-                }),
+                Some(seq) => {
+                    self.live.push_back(LiveFile {
+                        seq,
+                        first_round: self.next_round,
+                        written: FilePosition::ZERO,
+                        ends: HashMap::new(),
+                    });
+                    // The one filled before may have been needed by nobody for long.
+                    self.release();
+                }
                 None if self.preparing.is_some() || self.can_prepare() => return Placement::Wait,
                 None => return Placement::Full,
             }
