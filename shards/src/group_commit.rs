@@ -204,6 +204,12 @@ mod tests {
         taken
     }
 
+    fn depart_all<T>(commit: &mut GroupCommit<T>) {
+        assert!(commit.begin());
+        commit.take(|_| Taken::Whole);
+        commit.depart();
+    }
+
     fn settled(commit: &mut GroupCommit<u32>) -> Vec<u32> {
         let mut done = Vec::new();
         commit.finish(|ticket| {
@@ -295,14 +301,12 @@ mod tests {
                         commit.wait(Due::Next, (asked, begun + 1));
                         asked += 1;
                     }
-                    2 if begun == ended => {
-                        if commit.begin() {
-                            commit.take(|_| Taken::Whole);
-                            commit.depart();
-                            begun += 1;
-                            staged = [false; 4];
-                        }
+                    2 if begun == ended && commit.is_due() => {
+                        depart_all(&mut commit);
+                        begun += 1;
+                        staged = [false; 4];
                     }
+                    2 if begun == ended => {}
                     2 => {
                         commit.wait(Due::InFlight, (asked, begun));
                         asked += 1;

@@ -86,7 +86,7 @@ impl Router {
                 // A closed mailbox drops the promise: the ticket says that the shard stops.
                 let _ = self.0.appends.send(shard, AppendOrder { batches, promise }).await;
             }
-            ticket.expect(places, reply);
+            ticket.wait_for(places, reply);
         }
         ticket
     }

@@ -92,7 +92,7 @@ where
             shares.lock().unwrap_or_else(PoisonError::into_inner)[core.index.to_usize()].take();
         let Some(share) = share else { panic!("core {} has no share of its own", core.index) };
         match UringDisk::new(config.pool.clone(), config.direct) {
-            Ok(disk) => run(core, disk, config, share, health, doors, door).await,
+            Ok(disk) => run(core, disk, Common { config, health, doors }, share, door).await,
             Err(error) => {
                 doors.left();
                 let reason = Some(format!("the thread for the journal cannot start: {error}"));
@@ -109,6 +109,13 @@ struct Share {
     logs: Vec<(OpenPartition, RecoveredLog)>,
     appends: Seat<AppendOrder>,
     asks: Seat<Ask>,
+}
+
+/// What all cores have alike.
+struct Common {
+    config: ShardsConfig,
+    health: DirectoryHealth,
+    doors: Doors,
 }
 
 /// Doors that are open yet. A shard serves until the last one has left, on whatever core.
@@ -153,29 +160,17 @@ fn shard_count(cores: usize) -> NonZeroU16 {
 }
 
 /// The life of one shard on its core.
-async fn run<D, F, Fut>(
-    core: Core,
-    disk: D,
-    config: ShardsConfig,
-    share: Share,
-    health: DirectoryHealth,
-    doors: Doors,
-    door: F,
-) -> ShardEnd
+async fn run<D, F, Fut>(core: Core, disk: D, common: Common, share: Share, door: F) -> ShardEnd
 where
     D: CoreDisk,
     F: FnOnce(ShardContext) -> Fut,
     Fut: Future<Output = ()>,
 {
+    let Common { config, health, doors } = common;
     let id = core.index;
     let ring = JournalRing::new(share.journal, config.ring);
-    let state = ShardState::new(
-        id,
-        config.layout.clone(),
-        ring,
-        Health::new(health),
-        config.limits.clone(),
-    );
+    let state =
+        ShardState::new(id, config.layout.clone(), ring, Health::new(health), config.limits);
     let shard = Shard::new(state);
     for (open, log) in share.logs {
         if let Err(error) = shard.with_mut(|shard| shard.open(&open, log)) {

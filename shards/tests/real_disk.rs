@@ -1,6 +1,8 @@
 //! The shards on the machine's own disk and cores: produce and fetch through the routers of several
 //! cores, stop in order, start again.
 
+#![allow(clippy::expect_used, reason = "a broken expectation is the failure of the test")]
+
 mod bench;
 
 use std::path::Path;

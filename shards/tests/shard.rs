@@ -1,5 +1,7 @@
 //! One shard on a simulated disk: what is promised to producers and readers, step by step.
 
+#![allow(clippy::expect_used, reason = "a broken expectation is the failure of the test")]
+
 mod bench;
 
 use bench::{Bench, batch, id};

@@ -9,8 +9,10 @@
 //! directory acknowledges nothing more, everybody gets an answer when the disk works, and a clean
 //! stop leaves nothing to read for the next start.
 //!
-//! `MILLSTREAM_SIM_SEEDS=n` runs seeds 0 to n, `MILLSTREAM_SIM_SEED=s` one of them with a trace of
+//! `MILLSTREAM_SIM_SEEDS=n` runs the seeds below n, `MILLSTREAM_SIM_SEED=s` one of them with a trace of
 //! its disk.
+
+#![allow(clippy::expect_used, reason = "a broken expectation is the failure of the test")]
 
 #[path = "sim/executor.rs"]
 mod executor;
@@ -43,7 +45,16 @@ fn no_crash_takes_back_what_was_acknowledged_or_seen() {
         run_seed(seed, true, &mut Covered::default());
         return;
     }
-    let seeds = number("MILLSTREAM_SIM_SEEDS").unwrap_or(SEEDS);
+    run_seeds(number("MILLSTREAM_SIM_SEEDS").unwrap_or(SEEDS));
+}
+
+#[test]
+#[ignore = "minutes without optimisation; `./tests/run` and `./tests/run --long` run it optimised"]
+fn ten_thousand_seeds_keep_every_promise() {
+    run_seeds(10_000);
+}
+
+fn run_seeds(seeds: u64) {
     let began = std::time::Instant::now();
     let mut covered = Covered::default();
     for seed in 0..seeds {

@@ -65,6 +65,8 @@ STAGES = [
     Stage("clippy", "no lint is left", cargo("clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"), 1200, rust=True),
     Stage("unit", "the Rust tests", cargo("test", "--workspace", "--locked", "--quiet", "--no-fail-fast"), 1800, rust=True),
     Stage("build", "the release build", cargo("build", "--release", "--workspace", "--locked"), 1800, rust=True),
+    Stage("sim", "ten thousand seeds of crashes, faults and recoveries of a shard",
+          cargo("test", "--release", "--locked", "--quiet", "-p", "millstream-shards", "--test", "sim", "--", "--ignored"), 1800, rust=True),
     Stage("malformed", "malformed input is answered as Apache Kafka answers it, or for a stated reason better",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
     Stage("promises", "what clients rely on, seen from the wire: order, retries, opaque bytes, topics at once",

@@ -96,19 +96,18 @@ pub(super) fn share_limit(
 #[must_use = "the batches are durable only when the ticket has resolved"]
 pub struct AppendTicket {
     answers: Vec<Option<Result<Appended, AppendError>>>,
-    waiting: Vec<(Vec<usize>, Reply<Vec<Result<Appended, AppendError>>>)>,
+    waiting: Vec<(Vec<usize>, Reply<AppendAnswers>)>,
 }
+
+/// The answers of one shard.
+type AppendAnswers = Vec<Result<Appended, AppendError>>;
 
 impl AppendTicket {
     pub(super) fn of(count: usize) -> AppendTicket {
         AppendTicket { answers: (0..count).map(|_| None).collect(), waiting: Vec::new() }
     }
 
-    pub(super) fn expect(
-        &mut self,
-        places: Vec<usize>,
-        reply: Reply<Vec<Result<Appended, AppendError>>>,
-    ) {
+    pub(super) fn wait_for(&mut self, places: Vec<usize>, reply: Reply<AppendAnswers>) {
         self.waiting.push((places, reply));
     }
 }

@@ -206,7 +206,10 @@ impl ShardState {
                 log.home_made(&job.home, &job.plan.make);
             }
             match result {
-                Ok(()) => well.push(job),
+                Ok(()) => {
+                    self.release_journal(&job);
+                    well.push(job);
+                }
                 Err(error) => {
                     self.end_direct(std::slice::from_ref(&job), false);
                     if let Some(log) = self.partitions.get_mut(job.slot) {
@@ -217,6 +220,14 @@ impl ShardState {
             }
         }
         well
+    }
+
+    /// What was committed before a large run is synced with it. The journal is told at once: it may
+    /// be full of just those bytes, and the frame of this round needs its place.
+    fn release_journal(&mut self, job: &DirectJob) {
+        if let Some(log) = self.partitions.get(job.slot) {
+            self.ring.synced(job.home.at, job.plan.end.min(log.marks.durable_end()));
+        }
     }
 
     /// A round is given up while it waits for a place: nothing of it went wrong, the shard stops or

@@ -158,7 +158,7 @@ impl<'a> Life<'a> {
         let journal = recovered.journals.pop().expect("one shard has one journal");
         let ring = JournalRing::new(journal, plan.ring);
         let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
-        let state = ShardState::new(id, layout.clone(), ring, health, plan.limits.clone());
+        let state = ShardState::new(id, layout.clone(), ring, health, plan.limits);
         let shard = Shard::new(state);
         for (open, log) in recovered.logs {
             shard.with_mut(|shard| shard.open(&open, log)).expect("it was recovered");
