@@ -88,6 +88,8 @@ pub struct JournalRing {
     /// Prepared for use, not written yet.
     ready: Option<JournalSeq>,
     preparing: Option<Prepare>,
+    /// A round waits for the next file.
+    awaited: bool,
     /// Hold nothing that is needed; by their old numbers.
     free: VecDeque<JournalSeq>,
     next_seq: JournalSeq,
@@ -119,6 +121,7 @@ impl JournalRing {
             live: VecDeque::new(),
             ready: None,
             preparing: None,
+            awaited: false,
             free: start.free.into(),
             next_seq: start.next_seq,
             next_round: start.next_round,
@@ -147,6 +150,7 @@ impl JournalRing {
         if !self.live.back().is_some_and(fits) {
             match self.ready.take() {
                 Some(seq) => {
+                    self.awaited = false;
                     self.live.push_back(LiveFile {
                         seq,
                         first_round: self.next_round,
@@ -156,7 +160,10 @@ impl JournalRing {
                     // The one filled before may have been needed by nobody for long.
                     self.release();
                 }
-                None if self.preparing.is_some() || self.can_prepare() => return Placement::Wait,
+                None if self.preparing.is_some() || self.can_prepare() => {
+                    self.awaited = true;
+                    return Placement::Wait;
+                }
                 None => return Placement::Full,
             }
         }
@@ -232,7 +239,8 @@ impl JournalRing {
     /// round: a file is made ready when the one being filled is half full.
     pub fn prepare(&mut self) -> Option<Prepare> {
         let half_full = |file: &LiveFile| file.written.get() * 2 >= self.limits.file_bytes;
-        let wanted = self.live.back().is_none_or(half_full);
+        // A frame may be too large for what is left of a file that is not half full.
+        let wanted = self.awaited || self.live.back().is_none_or(half_full);
         if !wanted || self.ready.is_some() || self.preparing.is_some() || !self.can_prepare() {
             return None;
         }
