@@ -33,7 +33,7 @@ pub struct NewPartition {
 /// The cores as the controller sees them. Every call returns when all cores concerned are done.
 pub trait Cores: Send {
     /// # Errors
-    /// The partitions do not fit; none of them is open then.
+    /// The partitions do not fit; some of them may be open.
     fn open(&mut self, partitions: Vec<NewPartition>) -> Result<(), String>;
     fn configure(&mut self, topic: TopicId, config: TopicConfig);
     /// Closes what is open of the topic.
@@ -131,8 +131,10 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
                 let Some(topic) = scratch.topic_by_id(id) else {
                     panic!("topic {id} was just put in");
                 };
-                let partitions = new_partitions(topic, 0);
-                self.cores.open(partitions).map_err(|what| Refused::TooMany { what })?;
+                if let Err(what) = self.cores.open(new_partitions(topic, 0)) {
+                    self.cores.drop_topic(id); // Some of them may be open.
+                    return Err(Refused::TooMany { what });
+                }
                 Ok((id, record))
             })
             .collect();
@@ -257,8 +259,8 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         answers
     }
 
-    /// Commits before it opens: a partition that is open without being committed could not be
-    /// closed without its topic. Opening cannot fail on partitions that fit.
+    /// Opens before it commits. When either fails, new partitions may stay open that no client can
+    /// name; a later growth takes them over.
     fn grow(&mut self, topic: &Topic, record: &TopicRecord) -> Result<(), Refused> {
         let mut scratch = self.image.clone();
         scratch.put(topic.id, record);

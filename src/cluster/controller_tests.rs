@@ -29,11 +29,9 @@ impl Fake {
 impl Cores for Fake {
     fn open(&mut self, partitions: Vec<NewPartition>) -> Result<(), String> {
         self.see(|seen| {
-            if seen.open.len() + partitions.len() > seen.room {
-                return Err("no room".to_owned());
-            }
-            seen.open.extend(partitions.iter().map(|partition| partition.at));
-            Ok(())
+            let room = seen.room.saturating_sub(seen.open.len());
+            seen.open.extend(partitions.iter().take(room).map(|partition| partition.at));
+            if partitions.len() > room { Err("no room".to_owned()) } else { Ok(()) }
         })
     }
 
@@ -168,7 +166,8 @@ fn validate_only_changes_nothing() {
 #[test]
 fn failed_commit_leaves_no_open_partition_and_no_image() {
     let (mut controller, fake) = controller();
-    controller.store.failure = Some(StoreError::Full { path: "p".into() });
+    controller.store.failure =
+        Some(StoreError::Full { path: "p".into(), needed_bytes: 2, free_bytes: 1 });
     let answers = controller.create_topics(&[new("a", 3)], false);
     assert!(matches!(answers[0], Err(Refused::Store(StoreError::Full { .. }))));
     fake.see(|seen| {
@@ -189,6 +188,7 @@ fn topic_that_does_not_fit_is_refused_whole() {
     let answers = controller.create_topics(&[new("a", 3), new("b", 3), new("c", 1)], false);
     assert!(answers[0].is_ok() && answers[2].is_ok());
     assert!(matches!(answers[1], Err(Refused::TooMany { .. })));
+    fake.see(|seen| assert_eq!(seen.open.len(), 4, "a part of the refused topic stayed open"));
     assert_eq!(controller.store.stored.topics.len(), 2);
     let huge: Vec<_> = (0..11).map(|index| new(&format!("h{index}"), 1000)).collect();
     let answers = controller.create_topics(&huge, false);

@@ -12,8 +12,14 @@
 //!
 //! Every commit is durable when it returns. The file keeps checksums of its pages and brings
 //! itself back to the last commit after a crash.
+//!
+//! Beside it lies `reserve`, a file that only takes space. On a full disk it is given up for the
+//! commit at hand, so that topics can be deleted to free space; it comes back when there is room.
 
 use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, Stored, TopicRecord};
+use millstream_io::disk::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow};
+use millstream_io::disk_file::{FileDisk, volume};
+use millstream_io::runtime::log;
 use millstream_io::units::TopicId;
 use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
@@ -22,6 +28,8 @@ use std::path::{Path, PathBuf};
 
 /// The format this program writes, and the newest it reads.
 const FORMAT: u64 = 1;
+/// Space kept for commits on a full disk.
+const RESERVE_BYTES: u64 = 4 << 20;
 /// Memory for pages of the file. The metadata itself is held by the controller.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -38,6 +46,7 @@ pub struct EmbeddedStore {
     database: Option<Database>,
     /// The failure that ended the store, if it was not a full disk.
     latched: Option<StoreError>,
+    has_reserve: bool,
 }
 
 impl EmbeddedStore {
@@ -54,9 +63,14 @@ impl EmbeddedStore {
             refuse_newer(&path)?;
         }
         let database = open_database(&path)?;
-        let mut store =
-            EmbeddedStore { path: path.clone(), database: Some(database), latched: None };
+        let mut store = EmbeddedStore {
+            path: path.clone(),
+            database: Some(database),
+            latched: None,
+            has_reserve: true,
+        };
         store.check_format()?;
+        store.keep_reserve();
         if is_new {
             sync_directory(directory).map_err(failed)?;
             if let Some(parent) = directory.parent() {
@@ -100,10 +114,26 @@ impl EmbeddedStore {
         Ok(self.database.insert(database))
     }
 
-    /// One durable transaction. A failure leaves nothing of it; see [`MetadataStore::commit`].
+    /// One durable transaction; on a full disk once more without the reserve. A failure leaves
+    /// nothing of it; see [`MetadataStore::commit`].
     fn write(
         &mut self,
-        fill: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+        fill: impl Fn(&WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), StoreError> {
+        let mut result = self.write_once(&fill);
+        if matches!(result, Err(StoreError::Full { .. })) && self.give_up_reserve() {
+            log::warn("cluster", "the disk is full: used the reserve of the metadata store").emit();
+            result = self.write_once(&fill);
+        }
+        if result.is_ok() && !self.has_reserve {
+            self.keep_reserve();
+        }
+        result
+    }
+
+    fn write_once(
+        &mut self,
+        fill: &impl Fn(&WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), StoreError> {
         let path = self.path.display().to_string();
         let result = transact(self.database()?, fill);
@@ -115,6 +145,30 @@ impl EmbeddedStore {
             }
             error
         })
+    }
+
+    /// Makes the reserve if there is room for twice as much; on a fuller disk nothing is done.
+    fn keep_reserve(&mut self) {
+        let reserve = self.reserve_path();
+        let is_whole = std::fs::metadata(&reserve).is_ok_and(|found| found.len() >= RESERVE_BYTES);
+        self.has_reserve = is_whole || self.make_reserve(&reserve).is_ok();
+    }
+
+    fn make_reserve(&self, reserve: &Path) -> Result<(), DiskError> {
+        if FileDisk.free_bytes(&self.path)? < 2 * RESERVE_BYTES {
+            return Err(DiskError::new(DiskErrorKind::Full, DiskOp::Allocate, reserve));
+        }
+        FileDisk.open(reserve, OpenHow::CREATE)?.allocate(RESERVE_BYTES)
+    }
+
+    /// Whether there was a reserve to give up.
+    fn give_up_reserve(&mut self) -> bool {
+        self.has_reserve = false;
+        std::fs::remove_file(self.reserve_path()).is_ok()
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.path.with_file_name("reserve")
     }
 }
 
@@ -230,7 +284,7 @@ fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
 
 fn transact(
     database: &Database,
-    fill: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+    fill: &impl Fn(&WriteTransaction) -> Result<(), redb::Error>,
 ) -> Result<(), redb::Error> {
     let mut write = database.begin_write()?;
     write.set_durability(Durability::Immediate)?;
@@ -287,7 +341,8 @@ fn io_failure(path: &Path, error: &std::io::Error) -> StoreError {
     let path = path.display().to_string();
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            StoreError::Full { path }
+            let free_bytes = volume(Path::new(&path)).map_or(0, |volume| volume.usable);
+            StoreError::Full { path, needed_bytes: RESERVE_BYTES, free_bytes }
         }
         std::io::ErrorKind::InvalidData => StoreError::Damaged { path, what: error.to_string() },
         _ => StoreError::Failed { path, what: error.to_string() },

@@ -85,8 +85,8 @@ pub enum StoreError {
     Newer { path: String, found: u64, known: u64 },
     /// The bytes are not what was written.
     Damaged { path: String, what: String },
-    /// No space left.
-    Full { path: String },
+    /// No space left. `needed_bytes` are certainly enough.
+    Full { path: String, needed_bytes: u64, free_bytes: u64 },
     /// The disk or the file system failed.
     Failed { path: String, what: String },
 }
@@ -108,9 +108,11 @@ impl fmt::Display for StoreError {
                 "the metadata store {path} is damaged ({what}); restore it from a backup of the \
                  data directory"
             ),
-            Self::Full { path } => {
-                write!(f, "no space left for the metadata store {path}; free some space")
-            }
+            Self::Full { path, needed_bytes, free_bytes } => write!(
+                f,
+                "no space left for the metadata store {path}: {free_bytes} bytes are free and \
+                 {needed_bytes} bytes are needed; free some space"
+            ),
             Self::Failed { path, what } => write!(
                 f,
                 "the metadata store {path} failed ({what}); check the disk, then restart the \
