@@ -108,8 +108,7 @@ impl<D: CoreDisk> DiskShell<D> {
         (needs_home, synced)
     }
 
-    /// Forgets the open files of partitions that are gone, and of segments that do not change any
-    /// more.
+    /// Closes the open file of a segment that does not change any more.
     pub async fn close_segment(&self, slot: Slot, segment: SegmentId) {
         let found = {
             let mut open = self.segments.borrow_mut();
@@ -117,6 +116,21 @@ impl<D: CoreDisk> DiskShell<D> {
             found.map(|i| open.remove(i).file)
         };
         if let Some(file) = found {
+            let _ = self.disk.close(file).await;
+        }
+    }
+
+    /// Closes the files of partitions that were dropped: an open file keeps its space on the disk
+    /// after its name is gone.
+    pub async fn close_gone(&self) {
+        loop {
+            let gone = self.shard.with(|shard| {
+                let mut open = self.segments.borrow_mut();
+                let gone = open.iter().position(|f| shard.partitions.get(f.slot).is_none());
+                gone.map(|index| open.remove(index).file)
+            });
+            let Some(file) = gone else { return };
+            // Nothing of a dropped partition matters any more.
             let _ = self.disk.close(file).await;
         }
     }

@@ -11,7 +11,10 @@ pub async fn work<D: CoreDisk>(shell: DiskShell<D>) {
         let seen = event.seen();
         match shell.shard.with_mut(|shard| shard.take_job()) {
             Some(job) => shell.run_job(job).await,
-            None => event.since(seen).await,
+            None => {
+                shell.close_gone().await;
+                event.since(seen).await;
+            }
         }
     }
 }

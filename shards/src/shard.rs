@@ -187,8 +187,10 @@ impl ShardState {
         self.partitions.remove(slot);
         self.waiters.changed(slot);
         self.ring.forget(at);
+        self.forget_read_files(slot);
         self.settle_idle();
         self.events.room.signal();
+        self.events.work.signal(); // Its open files are to be closed.
         true
     }
 

@@ -84,6 +84,30 @@ fn deleted_topic_is_gone_and_its_name_begins_anew() {
     assert_eq!(topics(&mut client).len(), 1);
 }
 
+/// An open file keeps its space after its name is gone, so none may stay open.
+#[test]
+fn files_of_a_deleted_topic_are_not_held_open() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", 4);
+    let large = "x".repeat(600_000);
+    for partition in 0..4 {
+        assert_eq!(client.produce("t", partition, &[&large]).0, 0);
+        client.fetch("t", partition, 0);
+    }
+    assert_eq!(delete(&mut client, "t"), 0);
+    let held = || {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", broker.pid())).unwrap();
+        let files = descriptors.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        files.filter(|file| file.to_string_lossy().contains(".log")).count()
+    };
+    let begun = std::time::Instant::now();
+    while held() > 0 && begun.elapsed() < crate::support::PATIENCE {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(held(), 0);
+}
+
 #[test]
 fn partitions_grow_and_stay_grown() {
     let mut broker = Broker::start();

@@ -107,6 +107,11 @@ impl ShardState {
         self.reads.files.drain(..half);
     }
 
+    /// Lets go of the files of a partition that is dropped: they take space while they are open.
+    pub(super) fn forget_read_files(&mut self, slot: Slot) {
+        self.reads.files.retain(|(held, _, _)| *held != slot);
+    }
+
     fn cold_source(&mut self, slot: Slot, ask: &ColdAsk) -> ColdSource {
         let found = self.reads.files.iter().position(|(s, id, _)| *s == slot && *id == ask.segment);
         let file = found.and_then(|i| self.reads.files.remove(i));
