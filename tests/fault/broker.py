@@ -183,6 +183,12 @@ def kill_all():
         broker.kill9()
 
 
+def states():
+    """One line for each broker that was running when last heard of: whether it still is."""
+    lines = [f"{b.address} {'runs' if b.running() else f'ended by itself with code {b.process.returncode}'}" for b in _running]
+    return "\n".join(lines) or "none was running"
+
+
 def latest(work_dir, limit=3000):
     """(name, last words) of the brokers that were started in a work directory, newest last; at most three."""
     if work_dir is None or not os.path.isdir(work_dir):

@@ -72,6 +72,7 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call" and report.failed:
         for name, made in broker_module.latest(item.funcargs.get("work_dir")):
             report.sections.append((f"broker log {name}", made))
+        report.sections.append(("brokers", broker_module.states()))
 
 
 faulthandler.enable()

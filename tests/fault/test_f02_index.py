@@ -22,7 +22,7 @@ TOPIC, PARTITIONS = "indexed", 90
 BATCHES, RECORDS, VALUE_BYTES = 60, 4, 1000
 T0, STEP_MS = 1_700_000_000_000, 1000
 CONFIG = {"segment.bytes": "65536"}
-BUILT_AGAIN = re.compile(r"built the indexes of segment|it is made again")
+BUILT_AGAIN = re.compile(r"rebuilt indexes|built again from the log")
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def finish(threads, ledger):
 
 @pytest.mark.parametrize("shape, partitions, config", [
     ("few partitions", 3, {}),
-    ("many partitions and small segments", 40, {"segment.bytes": "65536"}),
+    ("many partitions and small segments", 40, {"segment.bytes": "196608"}),
 ], ids=["few partitions", "many partitions and small segments"])
 def test_ledger_holds_over_kills_at_random_moments(shape, partitions, config, make_broker):
     ledger, chance, topic = Ledger(), random.Random(f"{SEED}-{shape}"), "killed"
