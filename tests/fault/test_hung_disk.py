@@ -69,7 +69,7 @@ def test_watchdog_answers_what_waits_too_long_and_nothing_of_it_is_told_as_store
     answers = []
 
     def produce_one():
-        ids = ledger.ids(1, 0)
+        ids = ledger.ids(1, 0, threading.current_thread().name)  # each thread is a producer of its own
         with broker.connect(timeout=WATCHDOG_SECONDS + 15) as connection:
             began = time.monotonic()
             try:
