@@ -1,5 +1,8 @@
 //! Closed loops: a fixed number of requests in flight, the next one when one is answered.
 
+/// Any of these loops against a broker that runs.
+pub mod command;
+
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
+use millstream_bench::load::command as load;
 use millstream_bench::options::Options;
 use millstream_bench::{figures, latency, micro, null, soak};
 
@@ -16,6 +17,8 @@ millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,
 millstream-bench latency [--rate N] [--connections N] [--partitions N] [--records N] [--size BYTES]
                          [--warm-up S] [--seconds S] [--spin] [--broker PATH] [--cores N]
                          [--data DIR] [--out JSON] [--attach HOST:PORT]
+millstream-bench load --attach HOST:PORT [--pid PID] [--connections N] [--in-flight N]
+                      [--partitions N] [--records N] [--size BYTES] [--seconds S] [--fetch]
 millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
                       [--stall-ms MS] [--broker PATH] [--cores N|all] [--data DIR]
                       [--attach HOST:PORT --pid PID]
@@ -42,6 +45,7 @@ fn run() -> Result<bool> {
         "latency" => latency::run(Options::parse(words, latency::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "micro" => micro::run(Options::parse(words, &[])?),
+        "load" => load::run(Options::parse(words, load::FLAGS)?),
         "null" => null::run(Options::parse(words, &[])?),
         "" | "help" | "--help" | "-h" => {
             println!("{HELP}");
