@@ -3,11 +3,13 @@
 //! All conversions between widths and signs live in this module; each one that could fail either
 //! returns an `Option`, or is proved by a constant assertion beside it. No conversion saturates.
 
+mod id_hash;
 mod ids;
 mod producer;
 mod serde_forms;
 mod topic_id;
 
+pub use id_hash::{IdHasher, IdMap};
 pub use ids::{
     JournalSeq, LeaderEpoch, NodeId, ParseSegmentIdError, PartitionIndex, RoundNumber, SegmentId,
     ShardId, TopicPartition,

@@ -1,8 +1,6 @@
 //! The partitions of one shard, each in a slot.
 
-use std::collections::HashMap;
-
-use millstream_io::units::{TopicId, TopicPartition};
+use millstream_io::units::{IdMap, TopicId, TopicPartition};
 
 /// Where a partition lives in its shard's table. A slot is used again after its partition went
 /// away, and the generation tells the old holder from the new, so a slot kept across an await
@@ -18,7 +16,7 @@ pub struct Slot {
 pub struct Table<P> {
     places: Vec<Place<P>>,
     free: Vec<u32>,
-    by_id: HashMap<TopicPartition, Slot>,
+    by_id: IdMap<TopicPartition, Slot>,
 }
 
 #[derive(Debug)]
@@ -29,7 +27,7 @@ struct Place<P> {
 
 impl<P> Default for Table<P> {
     fn default() -> Table<P> {
-        Table { places: Vec::new(), free: Vec::new(), by_id: HashMap::new() }
+        Table { places: Vec::new(), free: Vec::new(), by_id: IdMap::default() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Long polls: who waits for more readable bytes of which partition.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use millstream_io::runtime::{Promise, Reply, oneshot};
+use millstream_io::units::IdMap;
 
 use crate::limits::WAITS_PER_PARTITION_MAX;
 use crate::message::Woken;
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Wait {
 /// Waits whose door has gone are swept out when a partition's list has doubled.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    of: HashMap<Slot, List>,
+    of: IdMap<Slot, List>,
 }
 
 #[derive(Debug, Default)]

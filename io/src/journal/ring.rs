@@ -3,12 +3,13 @@
 //! A plain struct: it knows numbers and what holds a file back, and touches no file. Its owner is
 //! the commit task of one core, which has at most one round in flight.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::journal::frame::{FrameId, JournalId};
 use crate::limits::{BLOCK_BYTES, JOURNAL_FILE_BYTES, JOURNAL_FILES_MAX, JOURNAL_FRAME_BYTES_MAX};
 use crate::units::{
-    FilePosition, JournalSeq, Offset, RoundNumber, ShardId, TopicId, TopicPartition, bytes_u64,
+    FilePosition, IdMap, JournalSeq, Offset, RoundNumber, ShardId, TopicId, TopicPartition,
+    bytes_u64,
 };
 
 /// Size of the ring.
@@ -96,7 +97,7 @@ pub struct JournalRing {
     next_round: RoundNumber,
     in_flight: Option<Slot>,
     /// How far each partition's segments are synced, as long as no checkpoint file says so.
-    floors: HashMap<TopicPartition, Offset>,
+    floors: IdMap<TopicPartition, Offset>,
 }
 
 #[derive(Debug)]
@@ -105,7 +106,7 @@ struct LiveFile {
     first_round: RoundNumber,
     written: FilePosition,
     /// For each partition mentioned and not yet synced past: its highest end offset in this file.
-    ends: HashMap<TopicPartition, Offset>,
+    ends: IdMap<TopicPartition, Offset>,
 }
 
 impl JournalRing {
@@ -126,7 +127,7 @@ impl JournalRing {
             next_seq: start.next_seq,
             next_round: start.next_round,
             in_flight: None,
-            floors: HashMap::new(),
+            floors: IdMap::default(),
         }
     }
 
@@ -155,7 +156,7 @@ impl JournalRing {
                         seq,
                         first_round: self.next_round,
                         written: FilePosition::ZERO,
-                        ends: HashMap::new(),
+                        ends: IdMap::default(),
                     });
                     // The one filled before may have been needed by nobody for long.
                     self.release();
@@ -288,8 +289,8 @@ impl JournalRing {
 
     /// All partitions that any file still mentions, with the offsets up to which they must be synced
     /// for the journal to be empty.
-    pub fn unsynced(&self) -> HashMap<TopicPartition, Offset> {
-        let mut all: HashMap<TopicPartition, Offset> = HashMap::new();
+    pub fn unsynced(&self) -> IdMap<TopicPartition, Offset> {
+        let mut all: IdMap<TopicPartition, Offset> = IdMap::default();
         for (partition, end) in self.live.iter().flat_map(|file| &file.ends) {
             let known = all.entry(*partition).or_insert(*end);
             *known = (*end).max(*known);
