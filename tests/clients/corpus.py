@@ -111,8 +111,9 @@ def drain(reader, bootstrap, topic, path, partitions):
 def codecs(bootstrap, topic, codec):
     found = rawkafka.codecs(bootstrap, topic)
     plain = found.get("none", 0) if codec != "none" else 0
-    # A client may send a tiny last batch, which compression would not shrink, as it is.
-    if codec not in found or set(found) - {codec, "none"} or plain > found[codec] // 20 + 1:
+    # A client may send a batch that compression would not shrink as it is: franz-go does with its
+    # small ones, of a few lines each, which were a seventh of all with snappy on a quick broker.
+    if codec not in found or set(found) - {codec, "none"} or plain > found[codec] // 3 + 1:
         raise Wrong(f"stored batches are {found}")
     return f"{found[codec]} batches"
 
