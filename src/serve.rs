@@ -21,6 +21,7 @@ use crate::config::Config;
 use host::{BoundListener, Sentence, sentence, shown};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::data_dir::{Claim, DataDir};
+use millstream_io::disk::Disk;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
 use millstream_io::runtime::{Stop, log, mesh, probe, signal};
@@ -118,10 +119,12 @@ fn recover(
     image: &MetadataImage,
     cores: usize,
 ) -> Result<Recovered, Sentence> {
+    let shards = u16::try_from(cores).map_err(sentence)?;
+    let free = disk.free_bytes(directory.layout().root()).map_err(sentence)?;
     let config = RecoverConfig {
         layout: directory.layout().clone(),
-        shard_count: u16::try_from(cores).map_err(sentence)?,
-        ring: RingLimits::default(),
+        shard_count: shards,
+        ring: RingLimits::fitting(free, shards),
         threads: cores,
         now: SystemClock::new().wall(),
     };

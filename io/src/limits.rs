@@ -64,6 +64,9 @@ pub const INDEX_ENTRIES_MAX: usize = bytes_usize(SEGMENT_BYTES_MAX / INDEX_INTER
 /// Size of one journal file. Preallocated, and recycled for as long as the broker runs.
 pub const JOURNAL_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Size of one journal file on a disk with little space. Holds several runs of [`DIRECT_RUN_BYTES`].
+pub const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
+
 /// Most journal files of one shard. When all are held back, appends wait (back-pressure) and the
 /// checkpointer frees the oldest.
 pub const JOURNAL_FILES_MAX: usize = 8;
@@ -101,6 +104,8 @@ const _: () = {
     assert!(JOURNAL_FILE_BYTES.is_multiple_of(BLOCK_BYTES_U64), "journal files are whole blocks");
     assert!(JOURNAL_FRAME_BYTES_MAX.is_multiple_of(BLOCK_BYTES), "frames are whole blocks");
     assert!(bytes_u64(JOURNAL_FRAME_BYTES_MAX) * 2 <= JOURNAL_FILE_BYTES, "two frames fit a file");
+    assert!(JOURNAL_FILE_BYTES_MIN.is_multiple_of(BLOCK_BYTES_U64));
+    assert!(bytes_u64(DIRECT_RUN_BYTES) * 4 <= JOURNAL_FILE_BYTES_MIN, "a small file bundles runs");
     assert!(JOURNAL_FILES_MAX >= 3, "one filling, one full, one being freed");
     assert!(DIRECT_RUN_BYTES.is_multiple_of(BLOCK_BYTES));
     assert!(DIRECT_RUN_BYTES * 4 <= JOURNAL_FRAME_BYTES_MAX, "a frame bundles many runs");

@@ -47,6 +47,10 @@ pub async fn commit_round<D: CoreDisk>(shell: &DiskShell<D>) -> Turn {
                 return Turn::Round;
             }
             Placed::Nothing => return empty_round(shell, &direct),
+            Placed::Wait | Placed::Full if shell.shard.with(|shard| shard.health.full) => {
+                shell.shard.with_mut(|shard| shard.refuse_round(&direct));
+                return Turn::Idle;
+            }
             Placed::Wait | Placed::Full => {
                 // A file is being made ready, or partitions are being synced so that one gets free.
                 shell.shard.events().work.signal();

@@ -48,6 +48,8 @@ pub struct RecoverConfig {
 pub struct Recovered {
     pub logs: Vec<(OpenPartition, RecoveredLog)>,
     pub journals: Vec<RingStart>,
+    /// Size of each journal, as they were made ready.
+    pub ring: RingLimits,
     pub report: StartReport,
 }
 
@@ -117,7 +119,7 @@ pub fn recover<D: Disk>(
     let journals = finish_journals(disk, layout, &replayed, config.shard_count, config.ring, id)
         .map_err(RecoverError::Journal)?;
     random.map_err(RecoverError::NoRandom)?;
-    Ok(Recovered { logs, journals, report })
+    Ok(Recovered { logs, journals, ring: config.ring, report })
 }
 
 struct Found {

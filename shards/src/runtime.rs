@@ -41,7 +41,6 @@ pub struct ShardsConfig {
     /// `storage.direct`: pass the page cache by when writing.
     pub direct: bool,
     pub layout: Layout,
-    pub ring: RingLimits,
     pub limits: ShardLimits,
     /// A round that takes longer is reported, and producers are refused until it ends.
     pub watchdog: Duration,
@@ -82,6 +81,7 @@ where
     F: FnOnce(ShardContext) -> Fut + Send + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
+    let ring = recovered.ring;
     let shares = Arc::new(Mutex::new(shares(&config, recovered)));
     let doors =
         Doors { open: Arc::new(AtomicUsize::new(config.setup.cpus.len())), shut: Stop::new() };
@@ -92,7 +92,7 @@ where
             shares.lock().unwrap_or_else(PoisonError::into_inner)[core.index.to_usize()].take();
         let Some(share) = share else { panic!("core {} has no share of its own", core.index) };
         match UringDisk::new(config.pool.clone(), config.direct) {
-            Ok(disk) => run(core, disk, Common { config, health, doors }, share, door).await,
+            Ok(disk) => run(core, disk, Common { config, ring, health, doors }, share, door).await,
             Err(error) => {
                 doors.left();
                 let reason = Some(format!("the thread for the journal cannot start: {error}"));
@@ -114,6 +114,7 @@ struct Share {
 /// What all cores have alike.
 struct Common {
     config: ShardsConfig,
+    ring: RingLimits,
     health: DirectoryHealth,
     doors: Doors,
 }
@@ -166,9 +167,9 @@ where
     F: FnOnce(ShardContext) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let Common { config, health, doors } = common;
+    let Common { config, ring: ring_limits, health, doors } = common;
     let id = core.index;
-    let ring = JournalRing::new(share.journal, config.ring);
+    let ring = JournalRing::new(share.journal, ring_limits);
     let state =
         ShardState::new(id, config.layout.clone(), ring, Health::new(health), config.limits);
     let shard = Shard::new(state);
@@ -177,7 +178,7 @@ where
             panic!("{}: a recovered partition was refused: {error}", open.at);
         }
     }
-    let shell = DiskShell::new(disk.clone(), shard.clone(), &config.layout, id, config.ring);
+    let shell = DiskShell::new(disk.clone(), shard.clone(), &config.layout, id, ring_limits);
     let local: Rc<dyn LocalShard> = Rc::new(ShardOnDisk { shard: shard.clone(), disk });
     let gate = Gate::new();
     let (appends, append_box) = share.appends.open();

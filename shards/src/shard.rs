@@ -75,6 +75,8 @@ pub struct ShardState {
     tail_bytes: u64,
     /// Partitions whose tails may have something to give back, each once.
     evict: VecDeque<Slot>,
+    /// Staged batches were refused since the last round ended.
+    refused: bool,
     work: work::Work,
     reads: reading::ReadCache,
 }
@@ -129,6 +131,7 @@ impl ShardState {
             unwritten_bytes: 0,
             tail_bytes: 0,
             evict: VecDeque::new(),
+            refused: false,
             work: work::Work::default(),
             reads: reading::ReadCache::default(),
         }

@@ -69,7 +69,6 @@ where
         pool: pool.clone(),
         direct: FileDisk.probe_direct(root).is_ok(),
         layout: Layout::new(root),
-        ring: RING,
         limits: ShardLimits::default(),
         watchdog: Duration::from_secs(30),
         stop_patience: Duration::from_secs(20),

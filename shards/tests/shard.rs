@@ -222,3 +222,18 @@ fn damaged_batch_is_named_and_what_lies_behind_it_is_served() {
     }
     assert_eq!(corrupt, [10], "one batch is damaged, and told once");
 }
+
+#[test]
+fn full_disk_without_a_journal_file_refuses_instead_of_waiting() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &small());
+    bench.disk.set_capacity(Some(64 * 1024));
+    let mut reply = bench.send(id(1, 0), &batch(1, 1, 100));
+    bench.round();
+    let answers = reply.try_take().expect("answered").expect("kept");
+    assert!(matches!(answers[0], Err(AppendError::DiskFull { .. })), "{answers:?}");
+    bench.disk.set_capacity(None);
+    bench.shard().with_mut(|shard| shard.tick());
+    bench.work(10);
+    assert_eq!(bench.append_now(id(1, 0), &batch(2, 1, 100)), Offset::at(0));
+}

@@ -16,7 +16,6 @@ use crate::session::{listener_task, reaper_task};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::data_dir::Layout;
 use millstream_io::disk_file::volume;
-use millstream_io::journal::RingLimits;
 use millstream_io::net::{BindError, Bound, ConnOptions};
 use millstream_io::runtime::probe::Host;
 use millstream_io::runtime::{
@@ -120,7 +119,6 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
         pool: pool.clone(),
         direct: config.storage_direct,
         layout: plan.layout.clone(),
-        ring: RingLimits::default(),
         limits: ShardLimits {
             direct_files_max,
             read_files_max,

@@ -6,7 +6,10 @@
 use std::collections::VecDeque;
 
 use crate::journal::frame::{FrameId, JournalId};
-use crate::limits::{BLOCK_BYTES, JOURNAL_FILE_BYTES, JOURNAL_FILES_MAX, JOURNAL_FRAME_BYTES_MAX};
+use crate::limits::{
+    BLOCK_BYTES, JOURNAL_FILE_BYTES, JOURNAL_FILE_BYTES_MIN, JOURNAL_FILES_MAX,
+    JOURNAL_FRAME_BYTES_MAX,
+};
 use crate::units::{
     FilePosition, IdMap, JournalSeq, Offset, RoundNumber, ShardId, TopicId, TopicPartition,
     bytes_u64,
@@ -22,6 +25,21 @@ pub struct RingLimits {
 impl Default for RingLimits {
     fn default() -> RingLimits {
         RingLimits { file_bytes: JOURNAL_FILE_BYTES, files_max: JOURNAL_FILES_MAX }
+    }
+}
+
+impl RingLimits {
+    /// The default, or smaller files where the journals of all `shards` would take more than a
+    /// quarter of the `free` bytes of their disk.
+    pub fn fitting(free: u64, shards: u16) -> RingLimits {
+        let files_max = JOURNAL_FILES_MAX;
+        let files = bytes_u64(files_max) * u64::from(shards.max(1));
+        let share = free / 4 / files;
+        let whole = share - share % bytes_u64(BLOCK_BYTES);
+        RingLimits {
+            file_bytes: whole.clamp(JOURNAL_FILE_BYTES_MIN, JOURNAL_FILE_BYTES),
+            files_max,
+        }
     }
 }
 

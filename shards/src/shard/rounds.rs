@@ -230,6 +230,27 @@ impl ShardState {
         }
     }
 
+    /// The disk is full, and the round can have no place in the journal: what is staged is refused,
+    /// rather than kept waiting for space that may never come.
+    pub fn refuse_round(&mut self, direct: &[DirectJob]) {
+        assert!(self.health.full, "a round is refused on a disk that has space");
+        self.end_direct(direct, false);
+        let mut slots: Vec<Slot> = self.commit.dirty_slots().collect();
+        for job in direct {
+            if let Some(log) = self.partitions.get_mut(job.slot) {
+                log.commit_failed();
+                slots.push(job.slot);
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let reason = self.health.reason();
+        for slot in slots {
+            self.refuse_staged(slot, &reason);
+        }
+        self.end_round();
+    }
+
     /// A round is given up while it waits for a place: nothing of it went wrong, the shard stops or
     /// its storage failed elsewhere.
     pub fn abandon_round(&mut self, direct: &[DirectJob]) {
@@ -325,6 +346,7 @@ impl ShardState {
             let reason = self.health.reason();
             self.fail_waiting(&reason);
         }
+        self.forget_refused();
         self.settle_round();
         if self.commit.dirty() == 0 {
             self.settle_idle();
@@ -335,11 +357,26 @@ impl ShardState {
         self.events.work.signal();
     }
 
+    /// Takes partitions off the list of the dirty whose staged batches were all refused: nothing of
+    /// them will ever be in a round, and whoever waited for them must be answered now.
+    fn forget_refused(&mut self) {
+        if !std::mem::take(&mut self.refused) {
+            return;
+        }
+        let partitions = &mut self.partitions;
+        self.commit.take(|slot| match partitions.get_mut(slot) {
+            Some(log) if log.has_nothing_to_commit() => gone(log),
+            Some(_) => Taken::Deferred,
+            None => Taken::Gone,
+        });
+    }
+
     fn refuse_staged(&mut self, slot: Slot, reason: &crate::message::AppendError) {
         let Some(log) = self.partitions.get_mut(slot) else { return };
         let (staged, memory) = (log.staged_bytes(), log.tail.memory_bytes());
         let end = log.marks.durable_end();
         let repair = log.refuse_staged();
+        self.refused = true;
         self.staged_bytes -= staged;
         self.tail_bytes = self.tail_bytes - memory + log.tail.memory_bytes();
         let at = log.at;
