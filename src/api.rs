@@ -23,6 +23,7 @@ mod describe_topic_partitions;
 pub mod error_codes;
 mod fetch;
 pub mod fetch_session;
+mod find_coordinator;
 mod incremental_alter_configs;
 mod init_producer_id;
 pub mod limits;
@@ -269,6 +270,7 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::Fetch => fetch::handle(call).await,
         ApiKey::ListOffsets => list_offsets::handle(call).await,
         ApiKey::Metadata => metadata::handle(call).await,
+        ApiKey::FindCoordinator => find_coordinator::handle(call),
         ApiKey::ApiVersions => api_versions::handle(call),
         ApiKey::CreateTopics => create_topics::handle(call).await,
         ApiKey::DeleteTopics => delete_topics::handle(call).await,

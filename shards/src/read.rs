@@ -73,7 +73,9 @@ impl PartitionLog {
     ) -> Result<Planned, ReadError> {
         self.check_reader(read)?;
         let mut plan = self.empty_plan(isolation);
-        plan.diverging = read.last_fetched.and_then(|epoch| self.diverging(epoch, read.offset));
+        if let Some(epoch) = read.last_fetched {
+            plan.diverging = self.diverging(epoch, read.offset)?;
+        }
         let (end_offset, end) = self.readable(isolation);
         let bytes_max = read.bytes_max.min(room.bytes_left);
         let nothing = read.offset >= end_offset || (bytes_max == 0 && !room.whole_first);
@@ -138,9 +140,25 @@ impl PartitionLog {
 
     /// Where the reader's log left ours: the end of its last epoch here, if it has read further
     /// than that, or an epoch we do not have (KIP-595).
-    fn diverging(&self, last_fetched: LeaderEpoch, offset: Offset) -> Option<EpochEnd> {
-        let ours = self.epochs.end_of(last_fetched, self.marks.durable_end())?;
-        (ours.epoch < last_fetched || ours.end < offset).then_some(ours)
+    ///
+    /// # Errors
+    /// [`ReadError::OffsetOutOfRange`] for an epoch above all of ours: no end of it is known here,
+    /// so the reader must look for a new place.
+    fn diverging(
+        &self,
+        last_fetched: LeaderEpoch,
+        offset: Offset,
+    ) -> Result<Option<EpochEnd>, ReadError> {
+        let Some(ours) = self.epochs.end_of(last_fetched, self.marks.durable_end()) else {
+            let (log_start, log_end) = (self.marks.log_start(), self.marks.log_end());
+            return Err(ReadError::OffsetOutOfRange {
+                at: self.at,
+                got: offset,
+                log_start,
+                log_end,
+            });
+        };
+        Ok((ours.epoch < last_fetched || ours.end < offset).then_some(ours))
     }
 
     fn read_tail(&mut self, offset: Offset, end: LogPosition, room: Room, plan: &mut ReadPlan) {

@@ -26,7 +26,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let results = request.topics.iter().zip(&described).zip(firsts);
     let results = results
         .filter(|(_, is_first)| *is_first)
-        .map(|((topic, described), _)| described.result(topic.name, call.version));
+        .map(|((topic, described), _)| described.result(topic.name));
     call.respond(&CreateTopicsResponse { topics: results.collect(), ..Default::default() })
 }
 
@@ -69,7 +69,7 @@ impl Described {
         answers.iter().map(one).collect()
     }
 
-    fn result<'d>(&'d self, name: &'d str, version: i16) -> CreatableTopicResult<'d> {
+    fn result<'d>(&'d self, name: &'d str) -> CreatableTopicResult<'d> {
         match self {
             Described::Created { topic, configs } => {
                 let configs = configs.iter().map(|(name, value, source)| CreatableTopicConfigs {
@@ -92,7 +92,7 @@ impl Described {
                 name,
                 error_code: code.number(),
                 error_message: Some(message),
-                configs: if version >= 5 { None } else { Some(Vec::new()) },
+                configs: Some(Vec::new()),
                 ..Default::default()
             },
         }

@@ -91,6 +91,7 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::Fetch, 4, 18, Rights::Topics(AclOperation::Read)).charged_to(QuotaClass::Fetch),
     row(ApiKey::ListOffsets, 1, 10, Rights::Topics(AclOperation::Describe)),
     row(ApiKey::Metadata, 0, 13, Rights::Topics(AclOperation::Describe)),
+    row(ApiKey::FindCoordinator, 0, 6, Rights::Groups(AclOperation::Describe)),
     row(ApiKey::ApiVersions, 0, 4, Rights::None).before_login(),
     row(ApiKey::CreateTopics, 2, 7, Rights::Topics(AclOperation::Create))
         .charged_to(QuotaClass::ControllerMutation),

@@ -101,7 +101,7 @@ impl<'w> Building<'w> {
             Err(code) => {
                 data.error_code = code.into();
                 data.high_watermark = -1;
-                data.aborted_transactions = None;
+                data.aborted_transactions = Some(Vec::new());
                 self.name_leader(call, image, wanted, code, &mut data);
             }
         }
