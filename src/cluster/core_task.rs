@@ -138,6 +138,5 @@ pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
         timestamp_type: config.timestamp_type,
         timestamp_before_max_ms: config.timestamp_before_max_ms.unsigned_abs(),
         timestamp_after_max_ms: config.timestamp_after_max_ms.unsigned_abs(),
-        ..PartitionConfig::default()
     }
 }
