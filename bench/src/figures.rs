@@ -45,15 +45,16 @@ pub struct Setup {
 
 type Figure = fn(&Setup, &mut Report) -> Result<()>;
 
-const FIGURES: &[(&str, Figure)] = &[
-    ("start", start::measure),
-    ("commit", commit::measure),
-    ("produce", produce::measure),
-    ("consume", consume::measure),
-    ("cores", produce::all_cores),
-    ("idle", idle::measure),
-    ("device", device::measure),
-    ("ceiling", produce::ceiling),
+/// Name, what takes it, and whether it has targets: `--quick` takes only those that have.
+const FIGURES: &[(&str, Figure, bool)] = &[
+    ("start", start::measure, true),
+    ("commit", commit::measure, true),
+    ("produce", produce::measure, true),
+    ("consume", consume::measure, true),
+    ("cores", produce::all_cores, false),
+    ("idle", idle::measure, true),
+    ("device", device::measure, false),
+    ("ceiling", produce::ceiling, false),
 ];
 
 /// Flags of this command.
@@ -86,15 +87,19 @@ pub fn run(mut options: Options) -> Result<bool> {
     let setup = Setup {
         launch,
         attached: attach.map(|address| (address, pid)),
-        window: Duration::from_millis(if quick { 1000 } else { 4000 }),
+        window: Duration::from_millis(if quick { 700 } else { 4000 }),
         windows: if quick { 3 } else { 5 },
-        window_bytes: if quick { 600 << 20 } else { 1500 << 20 },
+        window_bytes: if quick { 400 << 20 } else { 1500 << 20 },
         cpus,
         quick,
     };
     on_cpus(&setup.cpus.client, || {
-        for (name, figure) in FIGURES {
-            if only.as_deref().is_none_or(|only| only.split(',').any(|word| word == *name)) {
+        for (name, figure, has_targets) in FIGURES {
+            let wanted = match only.as_deref() {
+                Some(only) => only.split(',').any(|word| word == *name),
+                None => *has_targets || !quick,
+            };
+            if wanted {
                 eprintln!("measuring {name} ...");
                 if let Err(error) = figure(&setup, &mut report) {
                     report.failed(name, &format!("{error:#}"));

@@ -106,8 +106,8 @@ impl Shared {
     fn new(plan: Plan, broker: &Broker) -> Result<Shared> {
         let mut admin = Admin::connect(broker.address)?;
         let unique = std::process::id();
-        // Small segments and retention, so that rolling and deleting are part of it.
-        let configs = [("segment.bytes", "33554432"), ("retention.bytes", "268435456")];
+        // Small segments, so that rolling is part of it.
+        let configs = [("segment.bytes", "33554432")];
         let topic = admin.create(&format!("soak-{unique}"), plan.partitions, &configs)?;
         Ok(Shared {
             acked: Mutex::new(vec![0; plan.producers]),
