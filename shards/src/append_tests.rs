@@ -223,7 +223,7 @@ fn large_run_goes_straight_to_the_segments_but_for_its_last_block() {
     let wrote: u64 = plan.pieces.iter().map(|piece| bytes_u64(piece.len())).sum();
     assert_eq!(wrote, from.get());
     assert!(log.plan_write(WriteMode::Relief).is_none(), "one write at a time");
-    log.files_made(&plan.make);
+    log.files_made(&plan.make, crate::segments::FileState::Made);
     log.write_done(&plan, true);
     let done = log.commit_done(from);
     assert_eq!((done.bytes, done.durable_end), (to.get(), Offset::at(5)));

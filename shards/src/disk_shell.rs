@@ -18,7 +18,7 @@ use millstream_io::units::{JournalSeq, SegmentId, ShardId};
 use crate::limits::WRITES_AT_ONCE;
 use crate::partition_log::{WritePlan, block_bytes};
 use crate::segments::Piece;
-use crate::shard::{DirectJob, DirectOutcome, FramePlan, Home, Shard};
+use crate::shard::{DirectJob, DirectOutcome, FramePlan, Home, Made, Shard};
 use crate::table::Slot;
 
 /// The writing side of one core's disk. Clones share the open files. Lives on its core.
@@ -83,29 +83,29 @@ impl<D: CoreDisk> DiskShell<D> {
         result
     }
 
-    /// Makes the files of a plan, writes its pieces and syncs. Also says whether files were, or may
-    /// have been, made.
+    /// Makes the files of a plan, writes its pieces and syncs. Also says what became of the files.
     pub async fn write_plan(
         &self,
         slot: Slot,
         home: &Home,
         plan: &WritePlan,
-    ) -> (bool, Result<(), DiskError>) {
+    ) -> (Made, Result<(), DiskError>) {
         let needs_home = home.manifest.is_some() || !plan.make.is_empty();
         if needs_home && let Err(error) = self.make_files(home, &plan.make).await {
-            return (true, Err(error));
+            return (Made::Perhaps, Err(error));
         }
+        let made = if needs_home { Made::Durably } else { Made::Nothing };
         for group in plan.pieces.chunks(WRITES_AT_ONCE) {
             let writes = group.iter().map(|piece| self.write_piece(slot, home, *piece));
             for result in all(writes.collect()).await {
                 if let Err(error) = result {
-                    return (needs_home, Err(error));
+                    return (made, Err(error));
                 }
             }
         }
         let syncs = plan.sync.iter().map(|segment| self.sync_segment(slot, home, *segment));
         let synced = all(syncs.collect()).await.into_iter().collect();
-        (needs_home, synced)
+        (made, synced)
     }
 
     /// Closes the open file of a segment that does not change any more.

@@ -273,10 +273,13 @@ fn recovered_log(
         start = start.add(meta.log_bytes.since(FilePosition::ZERO));
     }
     epochs.delete_before(found.log_start);
-    let home_made = found
-        .manifest
-        .as_ref()
-        .is_some_and(|manifest| manifest.log_start_offset == found.log_start);
+    // Before a segment's file is made the names above it are: without one, a life that ended early
+    // may have left them to be lost.
+    let home_made = !segments.is_empty()
+        && found
+            .manifest
+            .as_ref()
+            .is_some_and(|manifest| manifest.log_start_offset == found.log_start);
     RecoveredLog {
         log_start: found.log_start,
         log_end: found.end,

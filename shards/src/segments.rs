@@ -55,6 +55,8 @@ pub enum Index {
 pub enum FileState {
     /// It has no file yet: its bytes are in memory and in the journal.
     Missing,
+    /// Making the file failed half-way: it may exist, empty, under a name that is not durable.
+    Tried,
     /// The file exists, and its name is durable.
     Made,
     /// Exact length, indexes written, all of it synced. It never changes again.
@@ -258,7 +260,8 @@ impl Segments {
             assert!(last.file < FileState::Sealed, "sealed segment {} is refused", last.id);
             let made = last.file == FileState::Made;
             if last.start >= end {
-                repair.remove.extend(made.then_some(last.id));
+                let may_exist = last.file != FileState::Missing;
+                repair.remove.extend(may_exist.then_some(last.id));
                 self.list.pop_back();
                 continue;
             }

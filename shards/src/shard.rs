@@ -9,7 +9,9 @@ mod work;
 pub use appending::{Answer, PendingAppend};
 pub use reading::{ColdLook, ReadStep};
 pub use rounds::{DirectJob, DirectOutcome, FramePlan, FrameRun, Placed};
-pub use work::{Home, Job, JobOutcome, RepairJob, SaveJob, SealJob, WriteJob, may_be_retried};
+pub use work::{
+    Home, Job, JobOutcome, Made, RepairJob, SaveJob, SealJob, WriteJob, may_be_retried,
+};
 
 pub(crate) use work::coverage;
 

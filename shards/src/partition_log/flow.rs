@@ -277,13 +277,11 @@ impl PartitionLog {
         padding.fill(0);
     }
 
-    /// The files of these segments exist, and their names are durable.
-    pub fn files_made(&mut self, made: &[SegmentId]) {
-        for id in made {
-            if let Some(segment) = self.segments.get_mut(*id)
-                && segment.file == FileState::Missing
-            {
-                segment.file = FileState::Made;
+    /// The files of these segments are at least so far.
+    pub fn files_made(&mut self, segments: &[SegmentId], state: FileState) {
+        for id in segments {
+            if let Some(segment) = self.segments.get_mut(*id) {
+                segment.file = segment.file.max(state);
             }
         }
     }
@@ -374,7 +372,7 @@ impl PartitionLog {
                 piece.position
             );
             let segment = self.segments.get(piece.segment);
-            if segment.is_some_and(|segment| segment.file == FileState::Missing) {
+            if segment.is_some_and(|segment| segment.file < FileState::Made) {
                 plan.make.push(piece.segment);
             }
             plan.pieces.extend(cut(piece));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::position::LogPosition;
 use crate::segments::{FileState, Index, Segment, SegmentIndex};
-use crate::shard::{Home, SaveJob};
+use crate::shard::{Home, Made, SaveJob};
 use crate::table::Slot;
 
 use super::PartitionLog;
@@ -138,12 +138,18 @@ impl PartitionLog {
         }
     }
 
-    /// The directory stands with its manifest, and the files of `made` in it.
-    pub fn home_made(&mut self, home: &Home, made: &[SegmentId]) {
-        if let Some(manifest) = &home.manifest {
-            self.tasks.home_made |= manifest.log_start_offset == self.marks.log_start();
+    /// What was made of the directory with its manifest, and of the files of `segments` in it.
+    pub fn home_made(&mut self, home: &Home, segments: &[SegmentId], made: Made) {
+        match made {
+            Made::Nothing => {}
+            Made::Perhaps => self.files_made(segments, FileState::Tried),
+            Made::Durably => {
+                if let Some(manifest) = &home.manifest {
+                    self.tasks.home_made |= manifest.log_start_offset == self.marks.log_start();
+                }
+                self.files_made(segments, FileState::Made);
+            }
         }
-        self.files_made(made);
     }
 
     /// The state files as of what is synced; `None` when there is nothing to say.
@@ -184,7 +190,7 @@ impl PartitionLog {
     pub fn saved(&mut self, job: &SaveJob, well: bool) {
         self.tasks.saving = false;
         if well {
-            self.home_made(&job.home, &[]);
+            self.home_made(&job.home, &[], Made::Durably);
         } else {
             self.tasks.save_due = true;
         }

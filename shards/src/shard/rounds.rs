@@ -16,7 +16,7 @@ use crate::partition_log::{CommitShare, PartitionLog, WriteMode, WritePlan};
 use crate::position::LogPosition;
 use crate::table::Slot;
 
-use super::{Home, ShardState};
+use super::{Home, Made, ShardState};
 
 /// A large run on its way to the segments.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ pub struct DirectJob {
 #[derive(Clone, Debug)]
 pub struct DirectOutcome {
     pub job: DirectJob,
-    /// The files it needed exist, or may exist.
-    pub made: bool,
+    /// What became of the files it needed.
+    pub made: Made,
     pub result: Result<(), DiskError>,
 }
 
@@ -202,8 +202,8 @@ impl ShardState {
     pub fn directs_written(&mut self, outcomes: Vec<DirectOutcome>) -> Vec<DirectJob> {
         let mut well = Vec::with_capacity(outcomes.len());
         for DirectOutcome { job, made, result } in outcomes {
-            if let Some(log) = self.partitions.get_mut(job.slot).filter(|_| made) {
-                log.home_made(&job.home, &job.plan.make);
+            if let Some(log) = self.partitions.get_mut(job.slot) {
+                log.home_made(&job.home, &job.plan.make, made);
             }
             match result {
                 Ok(()) => {

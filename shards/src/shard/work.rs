@@ -54,6 +54,17 @@ pub struct Home {
     pub manifest: Option<Manifest>,
 }
 
+/// What became of the directory and the files that a write needed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It needed none.
+    Nothing,
+    /// Making them failed half-way: some may exist, and no name counts as durable.
+    Perhaps,
+    /// They exist, and their names are durable.
+    Durably,
+}
+
 /// A segment to be sealed.
 #[derive(Debug)]
 pub struct SealJob {
@@ -89,7 +100,7 @@ pub struct RepairJob {
 pub enum JobOutcome {
     Write {
         job: WriteJob,
-        made: bool,
+        made: Made,
         result: Result<(), DiskError>,
     },
     Seal {
@@ -287,12 +298,10 @@ impl ShardState {
         self.events.work.signal();
     }
 
-    fn write_done(&mut self, job: WriteJob, made: bool, result: Result<(), DiskError>) {
+    fn write_done(&mut self, job: WriteJob, made: Made, result: Result<(), DiskError>) {
         let well = result.is_ok();
         if let Some(log) = self.partitions.get_mut(job.slot) {
-            if made {
-                log.home_made(&job.home, &job.plan.make);
-            }
+            log.home_made(&job.home, &job.plan.make, made);
             let unwritten = log.unwritten_bytes();
             log.write_done(&job.plan, well);
             self.unwritten_bytes = self.unwritten_bytes - unwritten + log.unwritten_bytes();

@@ -408,7 +408,7 @@ impl<'a> Life<'a> {
                 i += 1;
                 continue;
             };
-            let Outstanding { batches, .. } = self.outstanding.swap_remove(i);
+            let Outstanding { batches, .. } = self.outstanding.remove(i);
             let answers = answer.map_err(|_| "a promise was dropped".to_owned())?;
             for ((id, producer), answer) in batches.into_iter().zip(answers) {
                 if answer.is_ok() && failed_before {
@@ -529,11 +529,12 @@ fn take_answer(
         return if is_open(&error) { Ok(()) } else { Err(format!("batch {id}: {error}")) };
     }
     let mut before = producer.window.range(..i);
-    let follows_a_failure = before.any(|sent| sent.state == SentState::Failed);
+    // The one before may be refused and not yet answered: its request waits for other partitions.
+    let follows_a_gap = before.any(|sent| sent.state != SentState::Acked);
     producer.window[i].state = SentState::Failed;
     producer.retry = true;
     match error {
-        AppendError::OutOfOrderSequence { .. } if follows_a_failure => Ok(()),
+        AppendError::OutOfOrderSequence { .. } if follows_a_gap => Ok(()),
         error if is_open(&error) => Ok(()),
         error => {
             let (pid, state) = (producer.pid, model.batches[id as usize].state);
