@@ -86,6 +86,7 @@ def _minimal(topic):
         1: {"topics": [{"name": topic, "partitions": [{**part, "fetch_offset": 0}]}], "max_wait_ms": 0},
         2: {"topics": [{"name": topic, "partitions": [{**part, "timestamp": -1}]}]},
         3: {"topics": []},
+        10: {"coordinator_keys": ["g"]},
         23: {"topics": [{"name": topic, "partitions": [{**part, "leader_epoch": 0}]}]},
         32: {"resources": [{"resource_type": 2, "resource_name": topic, "keys": None}]},
         37: {"topics": [{"name": topic, "count": 1, "assignments": None}], "validate_only": True},

@@ -137,6 +137,12 @@ MESSAGES = {
         F("throttle_time_ms", "i32", 1), F("responses", A(
             F("name", "str", null=6), F("topic_id", "uuid", 6), F("error_code", "i16"),
             F("error_message", "str", 5, null=5)))]),
+    10: ("FindCoordinator", 0, 6, [
+        F("key", "str", 0, 3), F("key_type", "i8", 1), F("coordinator_keys", ["str"], 4)], [
+        F("throttle_time_ms", "i32", 1), F("error_code", "i16", 0, 3), F("error_message", "str", 1, 3, null=1),
+        F("node_id", "i32", 0, 3), F("host", "str", 0, 3), F("port", "i32", 0, 3), F("coordinators", A(
+            F("key", "str"), F("node_id", "i32"), F("host", "str"), F("port", "i32"), F("error_code", "i16"),
+            F("error_message", "str", null=4)), 4)]),
     21: ("DeleteRecords", 0, 2, [
         F("topics", A(F("name", "str"), F("partitions", A(F("index", "i32"), F("offset", "i64"))))),
         F("timeout_ms", "i32", default=30000)], [
