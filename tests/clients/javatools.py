@@ -96,13 +96,14 @@ def under_replicated(desk):
 def alter_config(desk):
     """kafka-configs --alter --add-config, --describe, --delete-config"""
     entity = ("--entity-type", "topics", "--entity-name", desk.topic)
-    has(desk.configs("--alter", *entity, "--add-config", "flush.messages=5,cleanup.policy=[delete],segment.bytes=2000000"),
+    has(desk.configs("--alter", *entity, "--add-config", "max.message.bytes=200000,cleanup.policy=[delete],segment.bytes=2000000"),
         "Completed updating")
-    has(desk.configs("--describe", *entity), "flush.messages=5 sensitive=false synonyms=\\{DYNAMIC_TOPIC_CONFIG",
+    has(desk.configs("--describe", *entity), "max.message.bytes=200000 sensitive=false synonyms=\\{DYNAMIC_TOPIC_CONFIG",
         "cleanup.policy=delete", "segment.bytes=2000000")
-    desk.configs("--alter", *entity, "--delete-config", "flush.messages,cleanup.policy,segment.bytes")
-    if "flush.messages" in desk.configs("--describe", *entity):
-        raise Wrong("flush.messages is still set")
+    desk.configs("--alter", *entity, "--delete-config", "max.message.bytes,cleanup.policy,segment.bytes")
+    if "max.message.bytes" in desk.configs("--describe", *entity):
+        raise Wrong("max.message.bytes is still set")
+    desk.configs("--alter", *entity, "--add-config", "max.message.bytes=900000")
 
 
 def all_configs(desk):

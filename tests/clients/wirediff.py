@@ -36,6 +36,7 @@ ON_PURPOSE = {
     ("", "configs[min.insync.replicas].synonyms"): "Kafka shows its replica feature's own default",
     ("", "eligible_leader_replicas"): "null and empty both say that there is none",
     ("", "last_known_elr"): "null and empty both say that there is none",
+    ("beyond the end", "aborted_transactions"): "Kafka gives null here and an empty list in other errors",
     ("bad CRC", "error_message"): "ours says what is wrong, Kafka only gives the code",
     ("", "configs[flush.messages].value"): "every acknowledged record is on the disk unless the topic relaxes it",
     ("", "configs[retention.ms].value"): "nothing is deleted unless the topic asks for it",
