@@ -15,8 +15,10 @@ const MANY_KEYS_SINCE: i16 = 4;
 const REASON: &str = "consumer groups, transactions and share groups are not served by this broker; \
                       consume by assigned partitions";
 
-/// Answers UNSUPPORTED_VERSION, which clients hand to the application at once; the codes that tell
-/// of a missing coordinator would have them ask again for ever.
+/// From version 4 on, the answer is UNSUPPORTED_VERSION, which clients hand to the application at
+/// once. Before, it is COORDINATOR_NOT_AVAILABLE: librdkafka asks as soon as a group id is set, and
+/// its bindings demand one of consumers by assignment too. To them no coordinator matters; the
+/// other code would reach them as an error of their consumption.
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: FindCoordinatorRequest<'_> = call.request()?;
     let response = if call.version >= MANY_KEYS_SINCE {
@@ -24,7 +26,7 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
         FindCoordinatorResponse { coordinators, ..Default::default() }
     } else {
         FindCoordinatorResponse {
-            error_code: ErrorCode::UnsupportedVersion.number(),
+            error_code: ErrorCode::CoordinatorNotAvailable.number(),
             error_message: Some(REASON),
             node_id: -1,
             port: -1,

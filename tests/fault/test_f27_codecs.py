@@ -156,8 +156,8 @@ def test_record_count_that_the_payload_does_not_hold_is_refused_when_deep(name, 
     _, connection = _topic(make_broker, "deep")
     codec, payload = PACKED[name]
     for count in (RECORDS - 1, RECORDS + 1, 1_000_000):
-        code = produce(connection, "t", 0, _packed(codec, payload, count=RECORDS, **{
-            "count": count, "last_offset_delta": count - 1}))["error_code"]
+        code = produce(connection, "t", 0, batch(
+            [b""] * RECORDS, attributes=codec, payload=payload, count=count, last_offset_delta=count - 1))["error_code"]
         assert code in REFUSED, f"{count} declared, {RECORDS} packed: error {code}"
     assert log_end(connection, "t", 0) == 0
 
