@@ -74,6 +74,9 @@ pub struct Producer {
 struct Sent {
     id: BatchId,
     state: SentState,
+    /// It was refused as out of order while the answer to this earlier one was still to come: that
+    /// answer must then be a refusal too.
+    behind: Option<BatchId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,8 +297,9 @@ impl<'a> Life<'a> {
         let (promise, reply) = oneshot();
         for (id, _, producer) in &batches {
             if let Some(window) = producer.map(|p| &mut producers[p].window) {
-                let sent = window.iter_mut().find(|sent| sent.id == *id);
-                sent.expect("chosen from there").state = SentState::Waiting;
+                let sent =
+                    window.iter_mut().find(|sent| sent.id == *id).expect("chosen from there");
+                (sent.state, sent.behind) = (SentState::Waiting, None);
             }
         }
         let batches = batches.into_iter().map(|(id, _, producer)| (id, producer)).collect();
@@ -349,7 +353,7 @@ impl<'a> Life<'a> {
         let named = Some((producer.pid, producer.next_sequence));
         let id = model.new_batch(partition, records, value_bytes, named);
         producer.next_sequence += records as i32;
-        producer.window.push_back(Sent { id, state: SentState::Waiting });
+        producer.window.push_back(Sent { id, state: SentState::Waiting, behind: None });
         Some((id, partition, Some(p)))
     }
 
@@ -520,6 +524,9 @@ fn take_answer(
         return Ok(());
     };
     let Err(error) = answer else {
+        if let Some(sent) = producer.window.iter().find(|sent| sent.behind == Some(id)) {
+            return Err(format!("batch {} was out of order behind {id}, which is stored", sent.id));
+        }
         producer.window[i].state = SentState::Acked;
         producer.forget_acked();
         return Ok(());
@@ -528,15 +535,21 @@ fn take_answer(
         // The other copy was stored, and this one was refused for what happened since.
         return if is_open(&error) { Ok(()) } else { Err(format!("batch {id}: {error}")) };
     }
-    let mut before = producer.window.range(..i);
-    // The one before may be refused and not yet answered: its request waits for other partitions.
-    let follows_a_gap = before.any(|sent| sent.state != SentState::Acked);
+    let open_before = |sent: &&Sent| sent.state != SentState::Acked;
+    let before = producer.window.range(..i).rev().find(open_before).copied();
     producer.window[i].state = SentState::Failed;
     producer.retry = true;
-    match error {
-        AppendError::OutOfOrderSequence { .. } if follows_a_gap => Ok(()),
-        error if is_open(&error) => Ok(()),
-        error => {
+    for sent in producer.window.iter_mut().filter(|sent| sent.behind == Some(id)) {
+        sent.behind = None;
+    }
+    match (error, before) {
+        (AppendError::OutOfOrderSequence { .. }, Some(before)) => {
+            let waits = before.state == SentState::Waiting;
+            producer.window[i].behind = waits.then_some(before.id);
+            Ok(())
+        }
+        (error, _) if is_open(&error) => Ok(()),
+        (error, _) => {
             let (pid, state) = (producer.pid, model.batches[id as usize].state);
             Err(format!("batch {id} of producer {pid}: {error}; it is {state:?}"))
         }
