@@ -169,6 +169,7 @@ def main():
         for stage in STAGES:
             print(f"{stage.name:12} {stage.about}{' (long)' if stage.long else ''}{' (root)' if stage.root else ''}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that brokers and stages end with us
     os.makedirs(LOGS, exist_ok=True)
     results = []
     for stage in chosen(options):
