@@ -142,6 +142,10 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Reserves space for `[0, len)`; the file grows to `len`, and new bytes read as zeros.
     fn allocate(&self, len: u64) -> Result<(), DiskError>;
 
+    /// Where the part begins that was never written: a hole, or space that is only reserved. The
+    /// length when there is none, or when the file system cannot tell.
+    fn blank_from(&self) -> Result<FilePosition, DiskError>;
+
     /// Length in bytes, asked of the open file, not of its name.
     fn len(&self) -> Result<u64, DiskError>;
 

@@ -152,6 +152,11 @@ impl DiskFile for RealFile {
         allocate(self.file.as_raw_fd(), len).map_err(|e| self.error(&e, DiskOp::Allocate))
     }
 
+    fn blank_from(&self) -> Result<FilePosition, DiskError> {
+        let len = self.len()?;
+        Ok(FilePosition::new(first_hole(self.file.as_raw_fd()).unwrap_or(len).min(len)))
+    }
+
     fn len(&self) -> Result<u64, DiskError> {
         let meta = self.file.metadata().map_err(|e| self.error(&e, DiskOp::Len))?;
         Ok(meta.len())
@@ -230,6 +235,14 @@ fn allocate(fd: RawFd, len: u64) -> io::Result<()> {
             return Err(error);
         }
     }
+}
+
+/// First byte of the first hole, where the file system knows. (lseek(2), SEEK_HOLE)
+fn first_hole(fd: RawFd) -> Option<u64> {
+    // SAFETY: lseek takes three integers and touches no memory of ours.
+    #[expect(unsafe_code, reason = "the standard library cannot ask for holes")]
+    let at = unsafe { libc::lseek(fd, 0, libc::SEEK_HOLE) };
+    u64::try_from(at).ok()
 }
 
 fn sync_fs(fd: RawFd) -> io::Result<()> {

@@ -101,3 +101,21 @@ fn direct_durable_writes_are_seen_by_buffered_reads() {
     assert_eq!(file.read_at(back.as_mut(), FilePosition::ZERO).unwrap(), 2 * BLOCK_BYTES);
     assert!(FileDisk.kind(&dir.path().join(".direct-probe")).unwrap().is_none());
 }
+
+#[test]
+fn reserved_space_is_blank_until_it_is_written() {
+    let dir = dir();
+    let path = dir.path().join("file");
+    let file = FileDisk.open(&path, OpenHow::CREATE).unwrap();
+    file.allocate(1 << 20).unwrap();
+    let at = |file: &RealFile| file.blank_from().unwrap().get();
+    // A file system that cannot tell says that all was written.
+    let before = at(&file);
+    assert!(before == 0 || before == 1 << 20, "{before}");
+    file.write_at(&[0; 3 * BLOCK_BYTES], FilePosition::ZERO).unwrap();
+    file.sync_data().unwrap();
+    let after = at(&file);
+    assert_eq!(after, if before == 0 { 3 * BLOCK_BYTES_U64 } else { 1 << 20 });
+    file.set_len(2 * BLOCK_BYTES_U64).unwrap();
+    assert_eq!(at(&file), 2 * BLOCK_BYTES_U64);
+}

@@ -294,6 +294,12 @@ impl DiskFile for SimFile {
         self.alive(DiskOp::Allocate)?.allocate(self.node, &self.path, len)
     }
 
+    fn blank_from(&self) -> Result<FilePosition, DiskError> {
+        let mut world = self.alive(DiskOp::Len)?;
+        world.gate_simple(DiskOp::Len, &self.path).1?;
+        Ok(FilePosition::new(world.content(self.node).blank_from()))
+    }
+
     fn len(&self) -> Result<u64, DiskError> {
         let mut world = self.alive(DiskOp::Len)?;
         world.gate_simple(DiskOp::Len, &self.path).1?;

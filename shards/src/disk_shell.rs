@@ -75,12 +75,12 @@ impl<D: CoreDisk> DiskShell<D> {
     /// Encodes a frame and writes it to its place in the journal, durably.
     pub async fn write_frame(&self, plan: &FramePlan) -> Result<(), DiskError> {
         let file = self.journal_file(plan.place).await?;
-        let mut buf = self.disk.alloc(plan.place.bytes);
-        self.shard.with(|shard| shard.encode_frame(plan, buf.as_mut()));
-        let result = self.disk.write_at(&file, buf, plan.place.at).await;
-        // Not the last clone: the shell keeps the file until it moves on.
-        let _ = self.disk.close(file).await;
-        result
+        let mut buf = self.disk.alloc(plan.place.bytes + plan.place.blank);
+        let (frame, blank) = buf.as_mut().split_at_mut(plan.place.bytes);
+        self.shard.with(|shard| shard.encode_frame(plan, frame));
+        blank.fill(0);
+        // The file is not the last clone: the shell keeps it until it moves on.
+        self.disk.write_at(&file, buf, plan.place.at).await
     }
 
     /// Makes the files of a plan, writes its pieces and syncs. Also says what became of the files.

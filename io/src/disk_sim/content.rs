@@ -39,6 +39,12 @@ impl Content {
         self.len_live
     }
 
+    /// First byte that was never written.
+    pub(super) fn blank_from(&self) -> u64 {
+        let written = self.live.keys().zip(0..).take_while(|(number, due)| *number == due).count();
+        (bytes_u64(written) * SECTOR).min(self.len_live)
+    }
+
     /// Bytes the file takes of the disk.
     pub(super) fn space(&self) -> u64 {
         self.allocated.max(self.len_live)

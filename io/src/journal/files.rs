@@ -7,7 +7,7 @@ use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, EntryKind, OpenHow};
 use crate::journal::frame::JournalId;
 use crate::journal::ring::{Prepare, RingLimits, RingStart};
 use crate::journal::state::JournalState;
-use crate::units::{JournalSeq, RoundNumber, ShardId};
+use crate::units::{FilePosition, JournalSeq, RoundNumber, ShardId};
 
 const EXTENSION: &str = ".wal";
 
@@ -44,7 +44,8 @@ pub fn list<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<JournalSeq>, DiskError>
 }
 
 /// Does the job that [`JournalRing::prepare`](crate::journal::JournalRing::prepare) gave. When it
-/// returns, the file can be opened under its name, and its name is durable.
+/// returns, the file can be opened under its name, and its name is durable. Says where the part of
+/// the file begins that was never written.
 ///
 /// # Errors
 /// [`StateError`]. Ask [`name_after_failure`] then.
@@ -53,16 +54,21 @@ pub fn prepare<D: Disk>(
     dir: &Path,
     job: &Prepare,
     file_bytes: u64,
-) -> Result<(), StateError> {
-    match job {
-        Prepare::Create { seq } => create(disk, &path(dir, *seq), file_bytes)?,
+) -> Result<FilePosition, StateError> {
+    let blank = match job {
+        Prepare::Create { seq } => {
+            create(disk, &path(dir, *seq), file_bytes)?;
+            FilePosition::ZERO
+        }
         Prepare::Recycle { from, to, state } => {
             JournalState::from(state.clone()).write(disk, dir)?;
+            let blank = disk.open(&path(dir, *from), OpenHow::READ)?.blank_from()?;
             disk.rename(&path(dir, *from), &path(dir, *to))?;
+            blank
         }
-    }
+    };
     disk.sync_dir(dir)?;
-    Ok(())
+    Ok(blank)
 }
 
 /// Which of its two names the file of a failed job has, for

@@ -131,10 +131,10 @@ impl Driver {
 
     fn prepare(&mut self) -> bool {
         while let Some(job) = self.ring.prepare() {
-            if files::prepare(&self.disk, dir(), &job, LIMITS.file_bytes).is_err() {
-                return false;
+            match files::prepare(&self.disk, dir(), &job, LIMITS.file_bytes) {
+                Ok(blank) => self.ring.prepared(blank),
+                Err(_) => return false,
             }
-            self.ring.prepared();
         }
         true
     }
@@ -163,7 +163,9 @@ impl Driver {
         };
         let path = files::path(dir(), slot.id.seq);
         let written = self.disk.open(&path, OpenHow::WRITE.direct().durable());
-        let written = written.and_then(|f| f.write_at(&encode(slot.id, &runs), slot.at));
+        let mut bytes = encode(slot.id, &runs);
+        bytes.resize(bytes.len() + slot.blank, 0);
+        let written = written.and_then(|f| f.write_at(&bytes, slot.at));
         if written.is_err() {
             return Step::PowerOff;
         }
@@ -236,6 +238,46 @@ fn full_ring_says_so_and_names_who_holds_it() {
     driver.ring.forget(partition(2));
     assert_eq!(driver.ring.files_live().0, 1);
     assert!(matches!(driver.commit(&[1], 7, 100), Step::Done));
+}
+
+/// The first round in a part that was never written pays for all that follow there, and in a
+/// recycled file nobody pays.
+#[test]
+fn never_written_part_of_a_file_is_filled_ahead_once() {
+    let window = crate::units::bytes_usize(crate::limits::JOURNAL_BLANK_BYTES);
+    let limits =
+        RingLimits { file_bytes: (2 * window + 2 * BLOCK_BYTES) as u64, ..RingLimits::default() };
+    let start = RingStart {
+        shard: SHARD,
+        journal: JournalId::new(7),
+        next_seq: JournalSeq::new(0),
+        next_round: RoundNumber::new(0),
+        free: Vec::new(),
+    };
+    let mut ring = JournalRing::new(start, limits);
+    let blanks = |ring: &mut JournalRing, blocks: &[usize]| -> Vec<usize> {
+        let mut place = |blocks: &usize| {
+            let Placement::Write(slot) = ring.place(blocks * BLOCK_BYTES) else { panic!() };
+            ring.written(slot, []);
+            slot.blank
+        };
+        blocks.iter().map(&mut place).collect()
+    };
+    let whole = window / BLOCK_BYTES;
+    let asked = [1, 1, whole - 3, 2, 1, whole - 1, 1];
+    let left = window - BLOCK_BYTES;
+    assert_eq!(ring.place(BLOCK_BYTES), Placement::Wait);
+    assert!(ring.prepare().is_some());
+    ring.prepared(FilePosition::ZERO);
+    assert_eq!(blanks(&mut ring, &asked), [left, 0, 0, left, 0, BLOCK_BYTES, 0]);
+    // A file of which the first block was written before, and one that was filled.
+    for (known, due) in [(BLOCK_BYTES_U64, [0, left - BLOCK_BYTES]), (limits.file_bytes, [0, 0])] {
+        assert_eq!(ring.place(BLOCK_BYTES), Placement::Wait);
+        assert!(ring.prepare().is_some());
+        ring.prepared(FilePosition::new(known));
+        assert_eq!(blanks(&mut ring, &[1, 1]), due);
+        blanks(&mut ring, &[2 * whole]);
+    }
 }
 
 #[test]

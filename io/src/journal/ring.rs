@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 use crate::journal::frame::{FrameId, JournalId};
 use crate::limits::{
-    BLOCK_BYTES, JOURNAL_FILE_BYTES, JOURNAL_FILE_BYTES_MIN, JOURNAL_FILES_MAX,
-    JOURNAL_FRAME_BYTES_MAX,
+    BLOCK_BYTES, JOURNAL_BLANK_BYTES, JOURNAL_FILE_BYTES, JOURNAL_FILE_BYTES_MIN,
+    JOURNAL_FILES_MAX, JOURNAL_FRAME_BYTES_MAX,
 };
 use crate::units::{
     FilePosition, IdMap, JournalSeq, Offset, RoundNumber, ShardId, TopicId, TopicPartition,
-    bytes_u64,
+    bytes_u64, bytes_usize,
 };
 
 /// Size of the ring.
@@ -64,6 +64,9 @@ pub struct Slot {
     pub at: FilePosition,
     /// Bytes of the frame, padding included.
     pub bytes: usize,
+    /// Zeros to write behind the frame, in the same write: whole blocks, mostly none. See
+    /// [`JOURNAL_BLANK_BYTES`].
+    pub blank: usize,
 }
 
 /// Answer to the question where a frame goes.
@@ -104,8 +107,8 @@ pub struct JournalRing {
     journal: JournalId,
     /// Files with live frames, oldest first; the last one is being filled.
     live: VecDeque<LiveFile>,
-    /// Prepared for use, not written yet.
-    ready: Option<JournalSeq>,
+    /// Prepared for use, not written yet; with the place from which on it never was.
+    ready: Option<(JournalSeq, FilePosition)>,
     preparing: Option<Prepare>,
     /// A round waits for the next file.
     awaited: bool,
@@ -123,8 +126,22 @@ struct LiveFile {
     seq: JournalSeq,
     first_round: RoundNumber,
     written: FilePosition,
+    /// Nothing was ever written from here on.
+    blank: FilePosition,
     /// For each partition mentioned and not yet synced past: its highest end offset in this file.
     ends: IdMap<TopicPartition, Offset>,
+}
+
+impl LiveFile {
+    /// Zeros to write behind the next frame, of `bytes`.
+    fn blank_behind(&self, bytes: usize, file_bytes: u64) -> usize {
+        let end = self.written.add_len(bytes);
+        if end <= self.blank {
+            return 0;
+        }
+        let filled = end.get().next_multiple_of(JOURNAL_BLANK_BYTES).min(file_bytes);
+        bytes_usize(filled - end.get())
+    }
 }
 
 impl JournalRing {
@@ -151,7 +168,7 @@ impl JournalRing {
 
     /// Largest frame that fits a file of this ring.
     pub fn frame_bytes_max(&self) -> usize {
-        let file = crate::units::bytes_usize(self.limits.file_bytes);
+        let file = bytes_usize(self.limits.file_bytes);
         file.min(JOURNAL_FRAME_BYTES_MAX)
     }
 
@@ -168,12 +185,13 @@ impl JournalRing {
         let fits = |file: &LiveFile| file.written.add_len(bytes).get() <= self.limits.file_bytes;
         if !self.live.back().is_some_and(fits) {
             match self.ready.take() {
-                Some(seq) => {
+                Some((seq, blank)) => {
                     self.awaited = false;
                     self.live.push_back(LiveFile {
                         seq,
                         first_round: self.next_round,
                         written: FilePosition::ZERO,
+                        blank,
                         ends: IdMap::default(),
                     });
                     // The one filled before may have been needed by nobody for long.
@@ -189,7 +207,8 @@ impl JournalRing {
         let Some(file) = self.live.back() else { return Placement::Wait };
         let (shard, journal) = (self.shard, self.journal);
         let id = FrameId { shard, journal, seq: file.seq, round: self.next_round };
-        let slot = Slot { id, at: file.written, bytes };
+        let blank = file.blank_behind(bytes, self.limits.file_bytes);
+        let slot = Slot { id, at: file.written, bytes, blank };
         self.in_flight = Some(slot);
         Placement::Write(slot)
     }
@@ -207,6 +226,7 @@ impl JournalRing {
         let Some(file) = self.live.back_mut() else { panic!("{slot:?} is in no live file") };
         assert_eq!(file.seq, slot.id.seq, "the file changed under a round in flight");
         file.written = slot.at.add_len(slot.bytes);
+        file.blank = file.blank.max(file.written.add_len(slot.blank));
         for (partition, end) in runs {
             let known = file.ends.entry(partition).or_insert(end);
             *known = end.max(*known);
@@ -273,14 +293,15 @@ impl JournalRing {
         Some(prepare)
     }
 
-    /// The job that [`JournalRing::prepare`] gave is done.
+    /// The job that [`JournalRing::prepare`] gave is done, and nothing was ever written to the file
+    /// from `blank` on.
     ///
     /// # Panics
     /// When there was none.
-    pub fn prepared(&mut self) {
+    pub fn prepared(&mut self, blank: FilePosition) {
         match self.preparing.take() {
             Some(Prepare::Create { seq } | Prepare::Recycle { to: seq, .. }) => {
-                self.ready = Some(seq);
+                self.ready = Some((seq, blank));
             }
             None => panic!("no file is being prepared"),
         }

@@ -263,6 +263,7 @@ impl Broker {
             writer.push(run, [&bytes[..]]);
         }
         writer.finish(slot.id);
+        frame.resize(bytes + slot.blank, 0);
         let path = files::path(&layout().journal(SHARD), slot.id.seq);
         let file = self.disk.open(&path, OpenHow::WRITE.direct().durable())?;
         file.write_at(&frame, slot.at)?;
@@ -272,8 +273,9 @@ impl Broker {
 
     fn prepare(&mut self) -> Step {
         while let Some(job) = self.ring.prepare() {
-            files::prepare(&self.disk, &layout().journal(SHARD), &job, LIMITS.file_bytes)?;
-            self.ring.prepared();
+            let dir = layout().journal(SHARD);
+            let blank = files::prepare(&self.disk, &dir, &job, LIMITS.file_bytes)?;
+            self.ring.prepared(blank);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use millstream_io::disk::{
 use millstream_io::journal::{Prepare, files};
 use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
 use millstream_io::segment::{SegmentFile, remove_segment};
-use millstream_io::units::{JournalSeq, SegmentId};
+use millstream_io::units::{FilePosition, JournalSeq, SegmentId};
 
 use crate::limits::FREE_BYTES_TO_RESUME;
 use crate::shard::{Home, Job, JobOutcome, RepairJob, SaveJob, SealJob};
@@ -60,7 +60,7 @@ impl<D: CoreDisk> DiskShell<D> {
         self.run(job, |disk, (home, segments)| make(disk, home, segments)).await.1
     }
 
-    async fn prepare(&self, job: Prepare) -> Result<(), (DiskError, Option<JournalSeq>)> {
+    async fn prepare(&self, job: Prepare) -> Result<FilePosition, (DiskError, Option<JournalSeq>)> {
         let (dir, file_bytes) = (self.journal_dir.clone(), self.ring_limits.file_bytes);
         let disk = self.disk.blocking();
         let work = move || {

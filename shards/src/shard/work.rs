@@ -116,7 +116,7 @@ pub enum JobOutcome {
         result: Result<(), DiskError>,
     },
     /// `Err` also says which name the file of a failed job has now.
-    Prepare(Result<(), (DiskError, Option<JournalSeq>)>),
+    Prepare(Result<FilePosition, (DiskError, Option<JournalSeq>)>),
     Probe {
         has_space: bool,
     },
@@ -168,7 +168,7 @@ impl ShardState {
             JobOutcome::Seal { job, result } => self.seal_done(job, result),
             JobOutcome::Save { job, result } => self.save_done(&job, result),
             JobOutcome::Repair { job, result } => self.repair_done(job, result),
-            JobOutcome::Prepare(Ok(())) => self.ring.prepared(),
+            JobOutcome::Prepare(Ok(blank)) => self.ring.prepared(blank),
             JobOutcome::Prepare(Err((error, named))) => {
                 self.ring.prepare_failed(named);
                 self.storage_error(error, Vec::new());
