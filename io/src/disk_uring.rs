@@ -163,8 +163,9 @@ impl CoreDisk for UringDisk {
             },
             // close(2) may write back on some file systems, so it does not belong on a core.
             Backend::Thread { file, .. } | Backend::Cached { file, .. } => {
+                let Some(last) = Arc::into_inner(file) else { return Ok(()) };
                 let close = move || {
-                    drop(file);
+                    drop(last);
                     Ok(())
                 };
                 job(&self.pool, DiskOp::Close, &path, close).await
