@@ -19,7 +19,8 @@
 //!
 //! | valid batches behind | floor | verdict |
 //! |---|---|---|
-//! | no | any | cut; below the floor, the missing offsets are reported as lost |
+//! | no | reached, or not known | cut |
+//! | no | not reached | damage: reported, never cut; the log goes on at the floor. Where the bytes are missing or zeros, the offsets are reported as lost |
 //! | yes | known, and the log reaches it | cut: a write that was on its way and reached the disk out of order |
 //! | yes | not reached, or not known | damage: reported, never cut; the log goes on behind it |
 
@@ -178,7 +179,7 @@ impl fmt::Display for Damage {
         write!(
             f,
             "segment {} is damaged from byte {} to {}: offsets {from} to {to} (exclusive) cannot be \
-             read, those behind can: {}",
+             read; the log goes on behind them: {}",
             self.segment, self.from, self.to, self.error
         )
     }

@@ -48,13 +48,16 @@ fn log_partition(path: &Path, found: &RecoveryReport) {
             .emit();
     }
     for damage in found.damage.iter().take(PARTITION_LINES_MAX) {
-        log::error("recovery", "damaged on disk: these offsets cannot be read, those behind can")
-            .field("offsets", format_args!("{}..{}", damage.offsets.0, damage.offsets.1))
-            .field("segment", damage.segment)
-            .field("bytes", format_args!("{}..{}", damage.from, damage.to))
-            .field("reason", damage.error)
-            .field("partition", path.display())
-            .emit();
+        log::error(
+            "recovery",
+            "damaged on disk: these offsets cannot be read; the log goes on behind them",
+        )
+        .field("offsets", format_args!("{}..{}", damage.offsets.0, damage.offsets.1))
+        .field("segment", damage.segment)
+        .field("bytes", format_args!("{}..{}", damage.from, damage.to))
+        .field("reason", damage.error)
+        .field("partition", path.display())
+        .emit();
     }
     for (from, to) in found.lost.iter().take(PARTITION_LINES_MAX) {
         log::error("recovery", "acknowledged records are in no file: a file was removed or cut")

@@ -42,7 +42,7 @@ impl Verified {
 /// # Errors
 /// When `out` cannot be written to. Everything else is a problem that is printed and counted.
 pub fn verify<D: Disk>(disk: &D, root: &Path, out: &mut impl Write) -> io::Result<Verified> {
-    let mut walk = Verify { disk, out, found: Verified::default() };
+    let mut walk = Verify { disk, out, found: Verified::default(), replay_is_due: false };
     let layout = Layout::new(root);
     if let Some(reason) = not_to_be_read(disk, root) {
         walk.problem(&reason)?;
@@ -74,6 +74,8 @@ struct Verify<'a, D: Disk, W: Write> {
     disk: &'a D,
     out: &'a mut W,
     found: Verified,
+    /// The journals hold rounds, which may mend what the segments show now.
+    replay_is_due: bool,
 }
 
 impl<D: Disk, W: Write> Verify<'_, D, W> {
@@ -103,6 +105,7 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
                 self.problem(&format!("{}: its state file is lost", dir.display()))?;
             }
             let (frames, bytes) = (report.frames, report.bytes);
+            self.replay_is_due |= frames > 0;
             self.found.needs_recovery |= frames > 0;
             writeln!(self.out, "journal {shard}: {frames} rounds of {bytes} bytes to replay")?;
         }
@@ -147,13 +150,14 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
         let checkpoint = self.state(dir, read_state::<D, RecoveryCheckpoint>(self.disk, dir))?;
         let mut end = listing.segments.first().map_or(Offset::ZERO, |first| first.base);
         let first = end;
+        let acknowledged = checkpoint.filter(|_| !self.replay_is_due).map(|c| c.offset);
         for (i, id) in listing.segments.iter().enumerate() {
             let limit = listing.segments.get(i + 1).map(|next| next.base);
-            end = self.segment(dir, *id, limit)?.unwrap_or(end);
+            end = self.segment(dir, *id, limit, acknowledged)?.unwrap_or(end);
         }
         if let Some(checkpoint) = checkpoint.filter(|c| c.offset > end) {
             let acknowledged = checkpoint.offset;
-            if self.found.needs_recovery {
+            if self.replay_is_due {
                 writeln!(self.out, "{}: ends at {end} before the replay", dir.display())?;
             } else {
                 let text = format!(
@@ -191,6 +195,7 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
         dir: &Path,
         id: SegmentId,
         limit: Option<Offset>,
+        acknowledged: Option<Offset>,
     ) -> io::Result<Option<Offset>> {
         self.found.segments += 1;
         let nothing = Coverage {
@@ -200,7 +205,8 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
             sealed: false,
         };
         // Offsets may be missing where the topic is compacted, which nobody here can know.
-        let around = Around { limit, unacknowledged_from: None, allow_gaps: true };
+        let acknowledged_to = acknowledged.unwrap_or_default();
+        let around = Around { limit, unacknowledged_from: None, acknowledged_to, allow_gaps: true };
         let path = id.path(dir, SegmentFile::Log);
         let scanned = self.disk.open(&path, OpenHow::READ).and_then(|file| {
             let scan = scan_segment(&file, id, (Indexes::new(id), nothing), around, &mut ())?;

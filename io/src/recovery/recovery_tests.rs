@@ -251,15 +251,46 @@ fn block_padding_is_no_torn_tail() {
     fixture.assert_whole("padding");
 }
 
+/// The checkpoint says how far the log was acknowledged: what is left of its last batch is damage,
+/// stays where it is, and its offsets are not given to other records.
 #[test]
-fn cut_last_batch_ends_the_log_before_it_and_is_reported_as_lost() {
+fn damaged_last_batch_that_was_acknowledged_is_reported_and_never_cut() {
+    for what in ["shorter", "flipped", "other bytes behind"] {
+        let fixture = Fixture::new();
+        let (place, _) = *fixture.batches[2].last().unwrap();
+        let log = fixture.log(2);
+        if what == "shorter" {
+            log.set_len(log.len().unwrap() - 100).unwrap();
+        } else {
+            unseal(&fixture);
+            let path = fixture.path(2, SegmentFile::Log);
+            fixture.disk.flip(&path, place.at.add(80), 0x41).unwrap();
+        }
+        if what == "other bytes behind" {
+            fixture.append(&[7; 300]);
+        }
+        let len = log.len().unwrap();
+        let found = fixture.recover();
+        assert_eq!(log.len().unwrap(), len, "{what}");
+        assert_eq!((found.end, found.report.bytes_cut), (fixture.end(), 0), "{what}");
+        assert_eq!(found.report.damage[0].offsets, (place.base, fixture.end()), "{what}");
+        assert_eq!(found.report.lost, [], "{what}");
+        let mut due = fixture.all_bases();
+        assert_eq!(due.pop(), Some(place.base.get()));
+        assert_eq!(fixture.readable(&found), due, "{what}");
+        let again = fixture.recover();
+        assert_eq!((again.end, again.report.bytes_scanned), (fixture.end(), 0), "{what}");
+    }
+}
+
+#[test]
+fn missing_last_batch_that_was_acknowledged_is_reported_as_lost() {
     let fixture = Fixture::new();
-    let log = fixture.log(2);
-    log.set_len(log.len().unwrap() - 100).unwrap();
+    let (place, _) = *fixture.batches[2].last().unwrap();
+    fixture.log(2).set_len(place.at.get()).unwrap();
     let found = fixture.recover();
-    let last = fixture.end().get() - RECORDS;
-    assert_eq!(found.end, Offset::at(last));
-    assert_eq!(found.report.lost, [(Offset::at(last), fixture.end())]);
+    assert_eq!(found.end, place.base);
+    assert_eq!(found.report.lost, [(place.base, fixture.end())]);
     let text = found.report.lines(&dir()).join("\n");
     assert!(text.contains("were acknowledged and are in no file"), "{text}");
 }

@@ -18,6 +18,8 @@ pub(crate) struct Around {
     pub limit: Option<Offset>,
     /// Nothing at this offset or behind was acknowledged; `None` when that is not known.
     pub unacknowledged_from: Option<Offset>,
+    /// Everything in front of this offset was acknowledged and stood in the segments.
+    pub acknowledged_to: Offset,
     /// Offsets may be missing between batches (compaction).
     pub allow_gaps: bool,
 }
@@ -157,6 +159,9 @@ impl SegmentScan {
             offsets: (self.next, offset),
             error,
         };
+        // What follows: the next segment, or the first offset that may be given again.
+        let due = around.acknowledged_to.min(self.reach).max(self.next);
+        let follows = around.limit.unwrap_or(due);
         match behind {
             Behind::Batch(place) => {
                 let found = damage(place.at, place.base);
@@ -167,23 +172,31 @@ impl SegmentScan {
             }
             Behind::Unknown => {
                 // May hold acknowledged batches that nobody finds: the bytes stay.
-                let found = damage(len, around.limit.unwrap_or(self.next));
-                self.damage.push(found);
-                self.end = len;
+                self.damage.push(damage(len, follows));
+                self.keep_to(len, follows, around);
                 Ok(false)
             }
             Behind::Zeros => Ok(false),
-            Behind::Nothing if around.limit.is_some() => {
-                // The log goes on in the next segment: the end of this one is damaged.
-                let found = damage(len, limit);
-                self.damage.push(found);
-                self.end = len;
+            Behind::Nothing if self.next < follows => {
+                // The log goes on in the next segment, or it was acknowledged further than this:
+                // the end of this one is damaged.
+                self.damage.push(damage(len, follows));
+                self.keep_to(len, follows, around);
                 Ok(false)
             }
             Behind::Nothing => {
                 self.cut = len.since(self.end);
                 Ok(false)
             }
+        }
+    }
+
+    /// Leaves the damaged end of the segment in place. In the last segment the offsets that were
+    /// given to it are not given again.
+    fn keep_to(&mut self, len: FilePosition, follows: Offset, around: Around) {
+        self.end = len;
+        if around.limit.is_none() {
+            self.next = follows;
         }
     }
 }
