@@ -1,12 +1,15 @@
 //! SIGTERM and SIGINT as the word to stop.
 //!
 //! Block the signals first thing in main, before any thread is started (threads inherit the
-//! mask); then one thread waits for them. A second signal ends the process at once.
+//! mask); then one thread waits for them. A second signal ends the process at once, unless it comes
+//! so soon that it is the first one once more: timeout(1), a shell and a service manager may each
+//! send one.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::os;
 use super::stop::Stop;
@@ -53,11 +56,16 @@ impl Drop for SignalWatch {
 /// Exit code of a stop that the second signal cut short: 128 + SIGTERM or SIGINT.
 const EXIT_BASE: i32 = 128;
 
+/// Stop signals within this time of the first one are the same word said twice.
+const SAME_WORD: Duration = Duration::from_secs(1);
+
 fn watch(signals: &OwnedFd, woken: &OwnedFd, stop: &Stop) {
-    let mut seen = 0_u32;
+    let mut first: Option<Instant> = None;
     while let Some(signal) = next_signal(signals, woken) {
-        seen += 1;
-        if seen > 1 {
+        if first.is_some_and(|first| first.elapsed() < SAME_WORD) {
+            continue;
+        }
+        if first.is_some() {
             super::log::error("runtime", "second stop signal: ending without an ordered stop")
                 .field("signal", signal)
                 .emit();
@@ -67,6 +75,7 @@ fn watch(signals: &OwnedFd, woken: &OwnedFd, stop: &Stop) {
         super::log::info("runtime", "stop signal: stopping in order")
             .field("signal", signal)
             .emit();
+        first = Some(Instant::now());
         stop.trigger();
     }
 }
