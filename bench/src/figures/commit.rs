@@ -1,5 +1,5 @@
-//! Does a commit cost more when many partitions are written? One batch to each of N partitions,
-//! all answers awaited, N = 1 and N = 256 in turn within one run, one core.
+//! Does a commit cost more when many partitions are written? The same requests, all to one partition
+//! and each to a partition of its own, in turn within one run, one core; all answers awaited.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,16 @@ use crate::host::{Device, micros};
 use crate::load::{Shot, check_ends};
 
 const PARTITIONS: i32 = 256;
-/// Requests that share a round in the pipelined case.
-const PIPELINED: i32 = 16;
+/// Connections of the cases with many requests.
+const CONNECTIONS: usize = 16;
 /// Rounds of each kind before the kinds change.
 const BLOCK: usize = 20;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 struct Kind {
     name: &'static str,
+    /// The kind it stands against, and how many times that it may cost.
+    against: Option<(usize, Target)>,
     shots: Vec<Shot>,
     times: Vec<f64>,
     block_medians: Vec<f64>,
@@ -37,8 +39,9 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
     let versions = admin.versions;
     let batch = Batch::filled(1, VALUE_BYTES, 1, now_ms());
     let all: Vec<i32> = (0..PARTITIONS).collect();
-    let kind = |name, shots| Kind {
+    let kind = |name, against, shots| Kind {
         name,
+        against,
         shots,
         times: Vec::new(),
         block_medians: Vec::new(),
@@ -46,18 +49,19 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
         device_writes: 0,
         flushes: 0,
     };
-    let per_request = usize::try_from(PARTITIONS / PIPELINED)?;
     let shot = |topic, part: &[i32]| Shot::new(versions, topic, part, &batch);
-    let pipelined: Result<Vec<Shot>> =
-        all.chunks(per_request).map(|part| shot(&many, part)).collect();
-    let same: Result<Vec<Shot>> = (0..PIPELINED).map(|_| shot(&one, &[0])).collect();
+    let spread: Result<Vec<Shot>> = all.iter().map(|index| shot(&many, &[*index])).collect();
+    let same: Result<Vec<Shot>> = all.iter().map(|_| shot(&one, &[0])).collect();
+    let same_load = Some((0, Target::AtMost(1.5)));
+    let more_load = Some((2, Target::None));
     let mut kinds = [
-        kind("1 partition", vec![shot(&one, &[0])?]),
-        kind("256 partitions, 1 request", vec![shot(&many, &all)?]),
-        kind("1 partition, 16 pipelined requests", same?),
-        kind("256 partitions, 16 pipelined requests", pipelined?),
+        kind("256 requests, all to 1 partition", None, same?),
+        kind("256 requests, each to its own of 256 partitions", same_load, spread?),
+        kind("1 request, 1 partition", None, vec![shot(&one, &[0])?]),
+        // 256 times the records, so no figure for what partitions cost.
+        kind("1 request, 256 partitions", more_load, vec![shot(&many, &all)?]),
     ];
-    let mut driver = Driver::connect(broker.address, 1)?;
+    let mut driver = Driver::connect(broker.address, CONNECTIONS)?;
     for kind in &mut kinds {
         for _ in 0..BLOCK {
             round(&mut driver, kind, versions.produce)?;
@@ -86,7 +90,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
         }
         rounds += BLOCK as u64;
     }
-    check_ends(&admin.ends(&one)?, &[0], &[rounds * (1 + u64::from(PIPELINED.unsigned_abs()))])?;
+    check_ends(&admin.ends(&one)?, &[0], &[rounds * (1 + u64::from(PARTITIONS.unsigned_abs()))])?;
     let starts = vec![0; all.len()];
     check_ends(&admin.ends(&many)?, &starts, &vec![rounds * 2; all.len()])?;
     add_rows(report, &mut kinds);
@@ -96,13 +100,11 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Each kind with many partitions stands against the one before it, which sends as many requests to
-/// one partition: the ratio shows what the partitions cost, not what the requests cost.
-fn add_rows(report: &mut Report, kinds: &mut [Kind; 4]) {
-    let (mut base, mut bases) = (f64::NAN, Vec::new());
-    for (index, kind) in kinds.iter_mut().enumerate() {
+/// The ratio of the whole run is the figure; the blocks, taken in turn, show its spread.
+fn add_rows(report: &mut Report, kinds: &mut [Kind]) {
+    let p50s: Vec<f64> = kinds.iter_mut().map(|kind| median(&mut kind.times)).collect();
+    for (kind, p50) in kinds.iter().zip(&p50s) {
         let rounds = kind.times.len().max(1) as f64;
-        let p50 = median(&mut kind.times);
         let note = format!(
             "p50 {p50:.0} us over {rounds} rounds; a round: {:.0} bytes written, on the device \
              {:.1} writes, {:.1} flushes",
@@ -110,22 +112,20 @@ fn add_rows(report: &mut Report, kinds: &mut [Kind; 4]) {
             kind.device_writes as f64 / rounds,
             kind.flushes as f64 / rounds
         );
-        if index % 2 == 0 {
-            (base, bases) = (p50, kind.block_medians.clone());
+        let Some((base, target)) = kind.against else {
             let name = format!("commit p50, {}", kind.name);
-            report.row(name, "us", Target::None, vec![p50], note);
+            report.row(name, "us", Target::None, vec![*p50], note);
             continue;
-        }
-        let mut ratios: Vec<f64> =
-            kind.block_medians.iter().zip(&bases).map(|(many, one)| many / one).collect();
-        // The ratio of the whole run is the figure; the blocks show its spread.
+        };
+        let blocks = kind.block_medians.iter().zip(&kinds[base].block_medians);
+        let mut ratios: Vec<f64> = blocks.map(|(many, one)| many / one).collect();
         ratios.sort_unstable_by(f64::total_cmp);
         let (low, high) = (ratios[ratios.len() / 10], ratios[ratios.len() * 9 / 10]);
         report.row(
-            format!("commit p50 against 1 partition: {}", kind.name),
+            format!("commit p50, {}, against {}", kind.name, kinds[base].name),
             "x",
-            Target::AtMost(1.5),
-            vec![p50 / base],
+            target,
+            vec![p50 / p50s[base]],
             format!("{note}; blocks {low:.2} .. {high:.2}"),
         );
     }
@@ -134,7 +134,7 @@ fn add_rows(report: &mut Report, kinds: &mut [Kind; 4]) {
 fn round(driver: &mut Driver, kind: &mut Kind, version: i16) -> Result<()> {
     let begun = Instant::now();
     for (index, shot) in kind.shots.iter().enumerate() {
-        driver.outputs().send(0, &Rc::clone(shot.frame()), index as u64);
+        driver.outputs().send(index % CONNECTIONS, &Rc::clone(shot.frame()), index as u64);
     }
     let mut last = begun;
     let shots = &kind.shots;
