@@ -110,6 +110,9 @@ pub fn run(mut options: Options) -> Result<bool> {
     let after = SyncCost::measure(&setup.launch.data, if quick { 200 } else { 1000 })?;
     report.after(after);
     print!("{}", report.table(tolerant));
+    if tolerant {
+        print!("\n{}", report.verdicts(tolerant));
+    }
     if let Some(path) = out {
         let text = serde_json::to_string_pretty(&report.json())?;
         std::fs::write(&path, text + "\n").with_context(|| path.display().to_string())?;

@@ -1,6 +1,7 @@
 """The stages of tests/run, in their order. Each is one row; see tests/README.md."""
 
 import os
+import shutil
 
 import clients
 import tools
@@ -37,6 +38,18 @@ def client(path):
 def with_fault_venv(path, *args):
     """A script of the fault bench, which starts its own brokers."""
     return lambda: [tools.fault_python(), os.path.join(tools.ROOT, "tests", "fault", path), *args]
+
+
+def fault_bench(*args):
+    """All of it. Without strace, which only root can install, its tests are skipped and say so."""
+    def command():
+        if not shutil.which("strace"):
+            try:
+                tools.apt("strace")
+            except tools.Missing as missing:
+                print(missing)
+        return with_fault_venv("judge.py", *args)()
+    return command
 
 
 def with_clients(path, *args):
@@ -82,7 +95,9 @@ STAGES = [
           with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
-          with_fault_venv("judge.py", "{binary}"), 1500),
+          fault_bench("{binary}"), 1500),
+    Stage("figures", "CPU a message, commits over many partitions, idle and start, with a tolerance for busy machines",
+          [os.path.join(tools.TARGET, "release", "millstream-bench"), "figures", "--quick", "--assert"], 600),
     Stage("soak-long", "the cores under calls, sockets, durable writes and work at once, for ten minutes",
           cargo("test", "--release", "-p", "millstream-io", "--test", "soak", "--locked", "--quiet", "--", "--ignored"),
           3000, rust=True, long=True),

@@ -154,6 +154,24 @@ impl Report {
         out
     }
 
+    /// A line for each judged figure, for programs: PASS or FAIL, and what.
+    pub fn verdicts(&self, tolerant: bool) -> String {
+        let mut out = String::new();
+        for row in &self.rows {
+            let verdict = match row.holds(tolerant) {
+                None => continue,
+                Some(true) => "PASS",
+                Some(false) => "FAIL",
+            };
+            let (median, target) = (number(row.median()), row.target_text());
+            out += &format!("{verdict} {}: {median} {} (target {target})\n", row.name, row.unit);
+        }
+        for (figure, error) in &self.failures {
+            out += &format!("FAIL {figure}: {error}\n");
+        }
+        out
+    }
+
     /// The same, to be kept.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(row_json).collect();
@@ -224,5 +242,9 @@ mod tests {
         report.failed("commit", "the broker is gone");
         assert!(!report.holds(true));
         assert!(report.table(true).contains("the broker is gone"));
+        assert_eq!(
+            report.verdicts(true),
+            "PASS ok: 0.500 us (target <= 1)\nFAIL commit: the broker is gone\n"
+        );
     }
 }
