@@ -1,12 +1,15 @@
-//! The house rules, read from the sources themselves: floors, forbidden words, length ratchets, and
-//! drift between code and README. Method: plain text over the tracked files; no parser, since rustfmt
-//! has already given every construct one shape.
+//! The house rules, read from the sources themselves: floors, forbidden words, length ratchets.
+//! `tidy/readme.rs` reads the READMEs. Method: plain text over the tracked files; no parser, since
+//! rustfmt has already given every construct one shape.
 
 #![allow(clippy::expect_used, reason = "a tree that cannot be read is the failure of the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[path = "tidy/readme.rs"]
+mod readme;
 
 /// Longest function without a reason, in lines.
 const FUNCTION_LINES_MAX: usize = 70;
@@ -237,42 +240,6 @@ fn the_tree_speaks_of_the_project_alone() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-#[test]
-fn readme_names_tests_that_exist() {
-    let names: BTreeSet<String> = tracked("")
-        .iter()
-        .filter(|path| path.ends_with(".rs") || path.ends_with(".py") || path.ends_with(".sh"))
-        .flat_map(|path| {
-            let text = read(path);
-            text.lines().filter_map(test_name).collect::<Vec<_>>()
-        })
-        .collect();
-    let readme = read("README.md");
-    let mut found = 0;
-    for line in readme.lines() {
-        for proof in line.split("proof: `").skip(1) {
-            let name = proof.split('`').next().unwrap_or_default();
-            found += 1;
-            let last = name.rsplit("::").next().unwrap_or_default();
-            assert!(
-                names.contains(last) || root().join(name).exists(),
-                "README promises proof `{name}`, and there is no such test"
-            );
-        }
-    }
-    assert!(found > 0, "README links its promises to no test");
-}
-
-#[test]
-fn readme_api_table_is_the_table_of_the_code() {
-    let wanted = millstream::wire::apis::markdown_table();
-    let readme = read("README.md");
-    assert!(
-        readme.contains(wanted.trim()),
-        "README's table of APIs drifted; it must hold exactly:\n{wanted}"
-    );
-}
-
 // ---- reading the tree -------------------------------------------------------------------------
 
 fn root() -> PathBuf {
@@ -434,15 +401,6 @@ fn functions(lines: &[(usize, String)]) -> Vec<(String, usize, usize)> {
         }
     }
     found
-}
-
-fn test_name(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    let rest = line
-        .strip_prefix("fn ")
-        .or_else(|| line.strip_prefix("async fn "))
-        .or_else(|| line.strip_prefix("def "))?;
-    Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
 }
 
 #[test]
