@@ -1,4 +1,19 @@
 //! Segments of a partition: their file names, and what a partition directory holds.
+//!
+//! ```text
+//! topics/<topic>/<partition>/
+//!   manifest.json                       whose directory this is, and where its log starts
+//!   recovery-checkpoint.json            up to where the log is synced
+//!   leader-epoch-checkpoint             where each leader epoch starts
+//!   producer-state.snapshot             what idempotent producers sent last
+//!   <epoch:08x>-<base:020>.log          record batches, nothing else
+//!   <epoch:08x>-<base:020>.index        from an offset to a place in the .log
+//!   <epoch:08x>-<base:020>.timeindex    from a timestamp to an offset
+//!   <epoch:08x>-<base:020>.txnindex     aborted transactions: a name kept free, nothing writes it
+//!   <name>.tmp                          a state file on its way, left by a crash
+//! ```
+//! A segment is named by the leader epoch (hexadecimal) that wrote it and the offset of its first
+//! record (decimal).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
