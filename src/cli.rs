@@ -3,4 +3,4 @@
 pub mod arguments;
 pub mod settings;
 
-pub use arguments::{Arguments, Command, UsageError};
+pub use arguments::{Arguments, Command, Form, UsageError};

@@ -1,6 +1,6 @@
 //! The program: reads the command line and runs one command.
 
-use millstream::cli::{Command, arguments, settings};
+use millstream::cli::{Command, Form, arguments, settings};
 use millstream::serve;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::inspect::{Verdict, inspect, verify};
@@ -20,7 +20,8 @@ fn main() -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
         Ok(Command::Help) => print(arguments::HELP),
-        Ok(Command::Settings) => print(&settings::list()),
+        Ok(Command::Settings(Form::Text)) => print(&settings::list()),
+        Ok(Command::Settings(Form::Markdown)) => print(&settings::markdown()),
         Ok(Command::Version) => print(concat!("millstream ", env!("CARGO_PKG_VERSION"), "\n")),
         Ok(Command::Verify(directory)) => {
             judge(|out| verify(&FileDisk, &directory, out).map(|verified| verified.verdict()))

@@ -11,7 +11,8 @@ millstream - a Kafka-compatible broker that answers after the bytes are on the d
   millstream [serve] [OPTIONS]   run a broker
   millstream verify DIR          check a data directory of a stopped broker, change nothing
   millstream inspect FILE        print what a file of the data directory holds
-  millstream settings            list the settings, what they may hold and their defaults
+  millstream settings            list the settings, what they may hold and their defaults;
+                                 with --markdown as the tables of the README
 
 Options of serve:
   --data-dir DIR           where everything is kept          [./millstream-data]
@@ -31,9 +32,16 @@ pub enum Command {
     Serve(Arguments),
     Verify(PathBuf),
     Inspect(PathBuf),
-    Settings,
+    Settings(Form),
     Help,
     Version,
+}
+
+/// How `settings` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    Markdown,
 }
 
 /// The options of `serve`.
@@ -69,7 +77,7 @@ impl Command {
             "serve" => serve(rest),
             "verify" => Ok(Command::Verify(one_path("verify DIR", rest)?)),
             "inspect" => Ok(Command::Inspect(one_path("inspect FILE", rest)?)),
-            "settings" => Ok(Command::Settings),
+            "settings" => settings(rest),
             "help" => Ok(Command::Help),
             _ if first.starts_with('-') => serve(arguments),
             other => Err(UsageError(format!("there is no command {other}"))),
@@ -137,6 +145,14 @@ fn key_and_value(text: &str) -> Result<(String, String, String), UsageError> {
     }
 }
 
+fn settings(rest: &[String]) -> Result<Command, UsageError> {
+    match rest {
+        [] => Ok(Command::Settings(Form::Text)),
+        [option] if option == "--markdown" => Ok(Command::Settings(Form::Markdown)),
+        _ => Err(UsageError("the use is: millstream settings [--markdown]".to_owned())),
+    }
+}
+
 fn one_path(usage: &str, rest: &[String]) -> Result<PathBuf, UsageError> {
     match rest {
         [path] if !path.starts_with('-') => Ok(PathBuf::from(path)),
@@ -187,11 +203,13 @@ mod tests {
             ("--config a --config b", "twice"),
             ("verify", "verify DIR"),
             ("inspect a b", "inspect FILE"),
+            ("settings --fly", "settings [--markdown]"),
         ] {
             let text = parse(line).unwrap_err().to_string();
             assert!(text.contains(part) && text.contains("--help"), "{line}: {text}");
         }
         assert_eq!(parse("--listen h:1 --help"), Ok(Command::Help));
         assert_eq!(parse("-V"), Ok(Command::Version));
+        assert_eq!(parse("settings --markdown"), Ok(Command::Settings(Form::Markdown)));
     }
 }

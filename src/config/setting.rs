@@ -127,12 +127,22 @@ impl Setting {
         })
     }
 
+    /// What a number counts: number settings say it in the last part of their name, as Kafka's do.
+    pub fn unit(&self) -> Option<&'static str> {
+        let is_number = matches!(self.kind(), ConfigType::Int | ConfigType::Long);
+        match self.name.rsplit('.').next() {
+            Some("ms") if is_number => Some("milliseconds"),
+            Some("bytes") if is_number => Some("bytes"),
+            _ => None,
+        }
+    }
+
     /// What is allowed, in words, for refusals and documents.
     pub fn allowed_text(&self) -> String {
         match self.allowed {
             Allowed::Bool => "true or false".to_owned(),
             Allowed::Int { min, max } | Allowed::Long { min, max } => {
-                let unit = unit_of(self.name);
+                let unit = self.unit().map(|unit| format!(" of {unit}")).unwrap_or_default();
                 format!("a whole number{unit} from {min} to {max}")
             }
             Allowed::OneOf(words) => format!("one of {}", words.join(", ")),
@@ -143,15 +153,6 @@ impl Setting {
             Allowed::List => "a comma-separated list".to_owned(),
             Allowed::Only { value, why, .. } => format!("only {value} ({why})"),
         }
-    }
-}
-
-/// Number settings say their unit in the last part of their name, as Kafka's do.
-fn unit_of(name: &str) -> &'static str {
-    match name.rsplit('.').next() {
-        Some("ms") => " of milliseconds",
-        Some("bytes") => " of bytes",
-        _ => "",
     }
 }
 
