@@ -5,6 +5,7 @@ use millstream_io::checkpoint::{State, read_state, write_state};
 use millstream_io::disk_file::FileDisk;
 use millstream_io::partition_state::{EpochCheckpoint, Manifest, RecoveryCheckpoint};
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 #[test]
 fn readme_names_tests_that_exist() {
@@ -134,12 +135,138 @@ fn check_example<S: State>(example: &str) {
 
 #[test]
 fn readme_api_table_is_the_table_of_the_code() {
-    let wanted = millstream::wire::apis::markdown_table();
+    check_generated("apis", &millstream::wire::apis::markdown_table());
+}
+
+#[test]
+fn readme_lists_every_setting_as_the_code_has_it() {
+    check_generated("settings", &millstream::cli::settings::markdown());
+}
+
+/// Holds the part of README.md between the comments of `name` to what the code says. With `MEND`
+/// set, the part is replaced instead.
+fn check_generated(name: &str, wanted: &str) {
+    static MENDING: Mutex<()> = Mutex::new(());
+    const COMMAND: &str = "MEND=1 cargo test --test tidy";
+    let _one_at_a_time = MENDING.lock();
+    let (begin, end) =
+        (format!("<!-- {name}: written by `{COMMAND}` -->\n"), format!("<!-- end of {name} -->"));
     let readme = read("README.md");
-    assert!(
-        readme.contains(wanted.trim()),
-        "README's table of APIs drifted; it must hold exactly:\n{wanted}"
+    let parts = readme.split_once(&begin).and_then(|(before, rest)| {
+        let (found, after) = rest.split_once(&end)?;
+        Some((before, found, after))
+    });
+    let Some((before, found, after)) = parts else {
+        panic!("README.md has lost the comments around its {name}: {begin}...\n{end}");
+    };
+    let wanted = wanted.trim();
+    if found.trim() == wanted {
+        return;
+    }
+    if std::env::var_os("MEND").is_some() {
+        let mended = format!("{before}{begin}\n{wanted}\n\n{end}{after}");
+        std::fs::write(root().join("README.md"), mended).expect("README.md is written");
+        return;
+    }
+    let missing = wanted.lines().find(|line| !found.lines().any(|other| other == *line));
+    panic!(
+        "README.md: its {name} are not those of the code; mend it with\n    {COMMAND}\nFor one, it \
+         lacks: {}",
+        missing.unwrap_or("nothing, but it says too much")
     );
+}
+
+/// A client that is tested: its name in README.md, in tests/README.md, and the places that pin its
+/// version, each as a file and what stands in front of the version.
+type Client = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const CLIENTS: &[Client] = &[
+    ("kcat", "kcat", &[("tests/lib/tools.py", "\"Version "), (CLIENTS_PY, "\"kcat ")]),
+    (
+        "confluent-kafka",
+        "confluent-kafka",
+        &[
+            (PYTHON, "confluent-kafka=="),
+            ("tests/fault/requirements.txt", "confluent-kafka=="),
+            (CLIENTS_PY, "\"confluent-kafka "),
+        ],
+    ),
+    (
+        "kafka-python",
+        "kafka-python",
+        &[(PYTHON, "kafka-python=="), (CLIENTS_PY, "\"kafka-python ")],
+    ),
+    ("aiokafka", "aiokafka", &[(PYTHON, "aiokafka=="), (CLIENTS_PY, "\"aiokafka ")]),
+    (
+        "rskafka",
+        "rskafka",
+        &[("tests/clients/rust/Cargo.toml", "rskafka = \"="), (CLIENTS_PY, "\"rskafka ")],
+    ),
+    (
+        "kafka-clients",
+        "java",
+        &[
+            ("tests/lib/tools.py", "KAFKA = \""),
+            ("tests/clients/java/pom.xml", "<artifactId>kafka_2.13</artifactId><version>"),
+            ("tests/clients/java/pom.xml", "<artifactId>kafka-tools</artifactId><version>"),
+        ],
+    ),
+    ("franz-go", "franz-go", &[(GO, "github.com/twmb/franz-go v"), (CLIENTS_PY, "\"franz-go ")]),
+    ("sarama", "sarama", &[(GO, "github.com/IBM/sarama v"), (CLIENTS_PY, "\"sarama ")]),
+    ("kafkajs", "kafkajs", &[(NODE, "\"kafkajs\": \""), (CLIENTS_PY, "\"kafkajs ")]),
+    (
+        "@platformatic/kafka",
+        "platformatic",
+        &[(NODE, "\"@platformatic/kafka\": \""), (CLIENTS_PY, "\"@platformatic/kafka ")],
+    ),
+];
+
+const CLIENTS_PY: &str = "tests/lib/clients.py";
+const PYTHON: &str = "tests/clients/python/requirements.txt";
+const GO: &str = "tests/clients/go/go.mod";
+const NODE: &str = "tests/clients/node/package.json";
+
+#[test]
+fn versions_of_clients_are_those_that_the_tests_pin() {
+    let known = read(CLIENTS_PY).matches("    Client(\"").count();
+    assert_eq!(known, CLIENTS.len(), "{CLIENTS_PY} has clients whose versions are not looked at");
+    let mut faults = Vec::new();
+    for (readme, name_of) in [("README.md", 0), ("tests/README.md", 1)] {
+        let rows = table_under(readme, "Client");
+        assert_eq!(rows.len(), CLIENTS.len(), "{readme}: rows of clients");
+        for client in CLIENTS {
+            let name = if name_of == 0 { client.0 } else { client.1 };
+            let row = rows.iter().find(|row| {
+                row[0]
+                    .strip_prefix(name)
+                    .is_some_and(|rest| !rest.starts_with(|c| c != ' ' && c != ','))
+            });
+            let told = row.map_or("no row", |row| row[1].as_str());
+            for (file, before) in client.2 {
+                let pinned = version_behind(&read(file), before);
+                if told != pinned {
+                    faults.push(format!("{readme}: {name} {told}, and {file} says {pinned}"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn version_behind(text: &str, before: &str) -> String {
+    let Some((_, rest)) = text.split_once(before) else { return format!("nothing of {before}") };
+    rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect()
+}
+
+/// Cells of the rows below the first heading that starts with `heading`.
+fn table_under(path: &str, heading: &str) -> Vec<Vec<String>> {
+    let text = read(path);
+    let mark = format!("\n## {heading}");
+    let section = text.split_once(&mark).map_or("", |(_, rest)| rest);
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect())
+        .collect()
 }
 
 // ---- reading Markdown -------------------------------------------------------------------------
