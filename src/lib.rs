@@ -4,6 +4,7 @@ pub mod api;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod group;
 pub mod serve;
 pub mod session;
 pub mod wire;

@@ -1,0 +1,3 @@
+//! Groups of consumers: who is in one, and who reads what.
+
+pub mod classic;
