@@ -1,0 +1,175 @@
+//! Consumer groups of the new protocol (KIP-848), as Apache Kafka 4's group coordinator keeps them.
+//!
+//! The coordinator holds, for each group, who its members are and what they subscribe to; from that
+//! an assignor computes the *target* assignment, one for each *group epoch*. Heartbeat by heartbeat
+//! each member is brought from what it has to its target: first it lets go of what it shall not
+//! keep, then it gets what others have let go of. So a partition never has two owners, and members
+//! that keep their partitions notice nothing.
+//!
+//! What stands where: [`epoch`] and [`member`] the words, `state` what the log holds and
+//! [`record`] the log's records, [`heartbeat`](ConsumerGroup::heartbeat) joining and staying,
+//! `leave` going, `reconcile` one member's next step, `target` when there is a new target and
+//! [`assignor`] with `uniform` and `range` which, `pattern` and `scan` subscriptions by regular
+//! expression, [`validate`] offsets, [`describe`] administrators.
+
+pub mod answer;
+pub mod assignor;
+pub mod describe;
+pub mod epoch;
+mod heartbeat;
+mod leave;
+pub mod member;
+mod pattern;
+mod range;
+mod reconcile;
+pub mod record;
+pub mod request;
+mod scan;
+pub mod settings;
+mod state;
+mod target;
+mod timers;
+pub mod topics;
+mod uniform;
+pub mod validate;
+
+pub use answer::HeartbeatAnswer;
+pub use describe::{GroupDescription, GroupState};
+pub use epoch::Epoch;
+pub use pattern::PatternError;
+pub use record::ConsumerRecord;
+pub use request::{Caller, HeartbeatError};
+pub use settings::ConsumerSettings;
+pub use topics::{TopicFacts, TopicsView};
+pub use validate::{CommitLeave, Committer, OffsetError};
+
+use std::sync::Arc;
+
+use member::MemberState;
+use scan::Scan;
+use state::State;
+use timers::{Revocation, Timers};
+
+/// One consumer group. Lives on the core that owns its partition of `__consumer_offsets`.
+///
+/// Changes happen in memory at once and are told as records. Whoever drives the group writes them
+/// in order, answers when they are durable, and when a write fails throws the group away and loads
+/// it again: [`new`](ConsumerGroup::new), [`replay`](ConsumerGroup::replay) of every record,
+/// [`loaded`](ConsumerGroup::loaded). Time is an argument: milliseconds of a clock that never goes
+/// back.
+#[derive(Debug)]
+pub struct ConsumerGroup {
+    settings: ConsumerSettings,
+    state: State,
+    soft: Soft,
+}
+
+/// What is not in the log.
+#[derive(Debug, Default)]
+struct Soft {
+    timers: Timers,
+    /// Version of the topics that the group's hash was last computed from.
+    seen_version: Option<u64>,
+    /// Version of the topics that all patterns were last matched with, and when.
+    scanned: Option<(u64, u64)>,
+    scan: Option<Scan>,
+    /// The log says what no group says: a member or a target ahead of the group.
+    must_bump: bool,
+}
+
+impl ConsumerGroup {
+    /// A group without members and without records.
+    pub fn new(settings: ConsumerSettings) -> ConsumerGroup {
+        ConsumerGroup { settings, state: State::default(), soft: Soft::default() }
+    }
+
+    /// Takes a record of the log, in the log's order.
+    pub fn replay(&mut self, record: &ConsumerRecord) {
+        self.state.apply(record);
+    }
+
+    /// All records were replayed: members have a session from now on, and those that must let go
+    /// of partitions their whole time for it.
+    pub fn loaded(&mut self, now: u64) {
+        self.soft = Soft::default();
+        let state = &self.state;
+        self.soft.must_bump = state.assignment_epoch > state.epoch
+            || state.members.values().any(|member| member.current.epoch > state.assignment_epoch);
+        for (id, member) in &state.members {
+            let session = now.saturating_add(self.session_timeout_ms(id));
+            self.soft.timers.set_session(id, session);
+            if member.current.state == MemberState::UnrevokedPartitions && !member.is_away() {
+                let timeout = u64::try_from(member.metadata.rebalance_timeout_ms).unwrap_or(0);
+                let at = now.saturating_add(timeout);
+                let epoch = member.current.epoch;
+                self.soft.timers.set_revocation(id, Some(Revocation { at, epoch }));
+            }
+        }
+    }
+
+    /// Sets what an operator changed. Deadlines that run stay as they are.
+    pub fn set_settings(&mut self, settings: ConsumerSettings) {
+        self.settings = settings;
+    }
+
+    /// Whether it has no members, and so may be deleted when its offsets are gone.
+    pub fn is_empty(&self) -> bool {
+        self.state.members.is_empty()
+    }
+
+    pub fn member_count(&self) -> usize {
+        self.state.members.len()
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.state.epoch
+    }
+
+    /// Tombstones for every record that the log may still hold of this group. The group is to be
+    /// dropped with them.
+    pub fn tombstones(&self) -> Vec<ConsumerRecord> {
+        let ids = || self.state.members.keys().cloned();
+        let target_ids = self.state.targets.keys().cloned();
+        let patterns = self.state.patterns.keys().cloned();
+        let mut records: Vec<ConsumerRecord> = ids()
+            .map(|member| ConsumerRecord::CurrentMemberAssignment { member, value: None })
+            .collect();
+        records.extend(
+            target_ids.map(|member| ConsumerRecord::TargetAssignmentMember { member, value: None }),
+        );
+        records.push(ConsumerRecord::TargetAssignmentMetadata(None));
+        records.extend(ids().map(|member| ConsumerRecord::MemberMetadata { member, value: None }));
+        records.extend(
+            patterns.map(|pattern| ConsumerRecord::RegularExpression { pattern, value: None }),
+        );
+        if self.state.has_partition_metadata {
+            records.push(ConsumerRecord::PartitionMetadata { is_tombstone: true });
+        }
+        records.push(ConsumerRecord::GroupMetadata(None));
+        records
+    }
+
+    /// Makes a change: in memory, and for the log.
+    fn put(&mut self, record: ConsumerRecord, records: &mut Vec<ConsumerRecord>) {
+        self.state.apply(&record);
+        records.push(record);
+    }
+
+    fn session_timeout_ms(&self, id: &Arc<str>) -> u64 {
+        let member = self.state.members.get(id);
+        match member.and_then(|member| member.metadata.classic.as_ref()) {
+            Some(classic) => u64::try_from(classic.session_timeout_ms).unwrap_or(0),
+            None => u64::from(self.settings.session_timeout_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "consumer/group_tests.rs"]
+mod group_tests;
+#[cfg(test)]
+#[path = "consumer/testing.rs"]
+mod testing;
+#[cfg(test)]
+#[path = "consumer/walk_tests.rs"]
+mod walk_tests;

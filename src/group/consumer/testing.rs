@@ -1,0 +1,297 @@
+//! A cluster's topics, a group and its members, as tests need them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_io::units::{PartitionIndex, TopicId, TopicPartition};
+
+use super::answer::by_topic;
+use super::member::{Member, Partitions};
+use super::{
+    Caller, ConsumerGroup, ConsumerRecord, ConsumerSettings, HeartbeatAnswer, HeartbeatError,
+    TopicFacts, TopicsView,
+};
+use crate::wire::Uuid;
+use crate::wire::messages::consumer_group_heartbeat::{
+    ConsumerGroupHeartbeatRequest, TopicPartitions,
+};
+
+/// Topics that a test creates, grows and deletes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Topics {
+    version: u64,
+    made: u32,
+    by_name: BTreeMap<Arc<str>, TopicFacts>,
+}
+
+impl Topics {
+    pub fn new(topics: &[(&str, u32)]) -> Topics {
+        let mut all = Topics::default();
+        for (name, partitions) in topics {
+            all.create(name, *partitions);
+        }
+        all
+    }
+
+    /// Creates a topic under a new id, or another in the place of one.
+    pub fn create(&mut self, name: &str, partitions: u32) {
+        self.made += 1;
+        let mut id = [0x10; 16];
+        id[12..].copy_from_slice(&self.made.to_be_bytes());
+        let facts = TopicFacts { id: TopicId::from_bytes(id), partitions };
+        self.by_name.insert(name.into(), facts);
+        self.version += 1;
+    }
+
+    pub fn grow(&mut self, name: &str, partitions: u32) {
+        self.by_name.get_mut(name).expect("a topic").partitions = partitions;
+        self.version += 1;
+    }
+
+    pub fn delete(&mut self, name: &str) {
+        self.by_name.remove(name);
+        self.version += 1;
+    }
+
+    pub fn partition(&self, name: &str, index: i32) -> TopicPartition {
+        let topic = self.by_name[name].id;
+        TopicPartition { topic, partition: PartitionIndex::at(index) }
+    }
+
+    /// All partitions of these topics.
+    pub fn all(&self, names: &[&str]) -> Partitions {
+        let topics = names.iter().filter_map(|name| Some((*name, self.by_name.get(*name)?)));
+        topics
+            .flat_map(|(name, facts)| {
+                (0..facts.partitions as i32).map(|index| self.partition(name, index))
+            })
+            .collect()
+    }
+}
+
+impl TopicsView for Topics {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn by_name(&self, name: &str) -> Option<TopicFacts> {
+        self.by_name.get(name).copied()
+    }
+
+    fn name_of(&self, id: TopicId) -> Option<Arc<str>> {
+        self.by_name.iter().find(|(_, facts)| facts.id == id).map(|(name, _)| name.clone())
+    }
+
+    fn names_after(&self, after: Option<&str>, visit: &mut dyn FnMut(&Arc<str>) -> bool) {
+        for name in self.by_name.keys() {
+            if after.is_none_or(|after| **name > *after) && !visit(name) {
+                return;
+            }
+        }
+    }
+}
+
+/// One heartbeat in the making.
+#[derive(Clone, Debug)]
+pub(super) struct Beat {
+    pub version: i16,
+    pub group: String,
+    pub member: String,
+    pub epoch: i32,
+    pub instance: Option<String>,
+    pub rack: Option<String>,
+    pub rebalance_timeout_ms: i32,
+    pub names: Option<Vec<String>>,
+    pub regex: Option<String>,
+    pub assignor: Option<String>,
+    pub owned: Option<Partitions>,
+}
+
+impl Beat {
+    /// A light heartbeat.
+    pub fn new(member: &str, epoch: i32) -> Beat {
+        Beat {
+            version: 1,
+            group: "g".to_owned(),
+            member: member.to_owned(),
+            epoch,
+            instance: None,
+            rack: None,
+            rebalance_timeout_ms: -1,
+            names: None,
+            regex: None,
+            assignor: None,
+            owned: None,
+        }
+    }
+
+    pub fn join(member: &str, names: &[&str]) -> Beat {
+        Beat {
+            rebalance_timeout_ms: 30_000,
+            owned: Some(Partitions::new()),
+            ..Beat::new(member, 0)
+        }
+        .names(names)
+    }
+
+    pub fn join_by_regex(member: &str, regex: &str) -> Beat {
+        Beat { names: None, regex: Some(regex.to_owned()), ..Beat::join(member, &[]) }
+    }
+
+    pub fn names(mut self, names: &[&str]) -> Beat {
+        self.names = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        self
+    }
+
+    pub fn instance(mut self, instance: &str) -> Beat {
+        self.instance = Some(instance.to_owned());
+        self
+    }
+
+    pub fn assignor(mut self, name: &str) -> Beat {
+        self.assignor = Some(name.to_owned());
+        self
+    }
+
+    pub fn owns(mut self, owned: &Partitions) -> Beat {
+        self.owned = Some(owned.clone());
+        self
+    }
+
+    pub fn request(&self) -> ConsumerGroupHeartbeatRequest<'_> {
+        let owned = self.owned.as_ref().map(|owned| {
+            let topics = by_topic(owned).map(|(topic, partitions)| TopicPartitions {
+                topic_id: Uuid(*topic.as_bytes()),
+                partitions,
+            });
+            topics.collect()
+        });
+        ConsumerGroupHeartbeatRequest {
+            group_id: &self.group,
+            member_id: &self.member,
+            member_epoch: self.epoch,
+            instance_id: self.instance.as_deref(),
+            rack_id: self.rack.as_deref(),
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            subscribed_topic_names: self
+                .names
+                .as_ref()
+                .map(|names| names.iter().map(String::as_str).collect()),
+            subscribed_topic_regex: self.regex.as_deref(),
+            server_assignor: self.assignor.as_deref(),
+            topic_partitions: owned,
+        }
+    }
+}
+
+/// A group whose log is replayed into a second one at every step; both must stay the same.
+pub(super) struct Bench {
+    pub topics: Topics,
+    pub now: u64,
+    pub group: ConsumerGroup,
+    shadow: ConsumerGroup,
+    pub log: Vec<ConsumerRecord>,
+}
+
+impl Bench {
+    pub fn new(topics: &[(&str, u32)]) -> Bench {
+        Bench::with_settings(topics, ConsumerSettings::default())
+    }
+
+    pub fn with_settings(topics: &[(&str, u32)], settings: ConsumerSettings) -> Bench {
+        Bench {
+            topics: Topics::new(topics),
+            now: 1_000_000,
+            group: ConsumerGroup::new(settings.clone()),
+            shadow: ConsumerGroup::new(settings),
+            log: Vec::new(),
+        }
+    }
+
+    pub fn beat(&mut self, beat: &Beat) -> Result<HeartbeatAnswer, HeartbeatError> {
+        let caller = Caller {
+            version: beat.version,
+            client_id: "client",
+            client_host: "/127.0.0.1",
+            fresh_member_id: "fresh",
+        };
+        let before = self.group.state.clone();
+        match self.group.heartbeat(&beat.request(), &caller, &self.topics, self.now) {
+            Ok((answer, records)) => {
+                self.written(records);
+                Ok(answer)
+            }
+            Err(error) => {
+                assert_eq!(self.group.state, before, "a refused heartbeat changed the group");
+                Err(error)
+            }
+        }
+    }
+
+    pub fn ok(&mut self, beat: &Beat) -> HeartbeatAnswer {
+        self.beat(beat).expect("a good heartbeat")
+    }
+
+    pub fn refused(&mut self, beat: &Beat) -> HeartbeatError {
+        self.beat(beat).expect_err("a bad heartbeat")
+    }
+
+    pub fn tick(&mut self) -> Vec<ConsumerRecord> {
+        let records = self.group.tick(&self.topics, self.now);
+        self.written(records.clone());
+        records
+    }
+
+    /// Lets time pass, with a tick at its end.
+    pub fn pass(&mut self, ms: u64) {
+        self.now += ms;
+        self.tick();
+    }
+
+    /// Throws the group away and loads it from its log.
+    pub fn reload(&mut self) {
+        let settings = self.group.settings.clone();
+        let mut group = ConsumerGroup::new(settings);
+        self.log.iter().for_each(|record| group.replay(record));
+        group.loaded(self.now);
+        self.group = group;
+    }
+
+    /// Lets a member come in light heartbeats, owning what it is told, until nothing changes.
+    pub fn settle(&mut self, member: &str) -> HeartbeatAnswer {
+        loop {
+            let current = self.member(member).current.clone();
+            let owned: Partitions = current.assigned.keys().copied().collect();
+            let answer = self.ok(&Beat::new(member, current.epoch.get()).owns(&owned));
+            if self.member(member).current == current {
+                return answer;
+            }
+        }
+    }
+
+    pub fn settle_all(&mut self, members: &[&str]) {
+        for _ in 0..3 {
+            for member in members {
+                self.settle(member);
+            }
+        }
+    }
+
+    pub fn member(&self, id: &str) -> &Member {
+        &self.group.state.members[id]
+    }
+
+    pub fn assigned(&self, id: &str) -> Partitions {
+        self.member(id).current.assigned.keys().copied().collect()
+    }
+
+    pub fn target(&self, id: &str) -> Partitions {
+        self.group.state.targets[id].clone()
+    }
+
+    fn written(&mut self, records: Vec<ConsumerRecord>) {
+        records.iter().for_each(|record| self.shadow.replay(record));
+        assert_eq!(self.shadow.state, self.group.state, "the log tells of another group");
+        self.log.extend(records);
+    }
+}
