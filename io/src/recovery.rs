@@ -19,8 +19,7 @@
 //!
 //! | valid batches behind | floor | verdict |
 //! |---|---|---|
-//! | no | reached, or not known | cut |
-//! | no | not reached | damage: reported, never cut; the log goes on at the floor. Where the bytes are missing or zeros, the offsets are reported as lost |
+//! | no | any | cut, unless the checkpoint says that it was acknowledged: then damage, reported and never cut, and the log goes on behind it. Missing offsets below the floor are reported as lost |
 //! | yes | known, and the log reaches it | cut: a write that was on its way and reached the disk out of order |
 //! | yes | not reached, or not known | damage: reported, never cut; the log goes on behind it |
 

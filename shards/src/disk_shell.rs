@@ -75,12 +75,17 @@ impl<D: CoreDisk> DiskShell<D> {
     /// Encodes a frame and writes it to its place in the journal, durably.
     pub async fn write_frame(&self, plan: &FramePlan) -> Result<(), DiskError> {
         let file = self.journal_file(plan.place).await?;
-        let mut buf = self.disk.alloc(plan.place.bytes + plan.place.blank);
-        let (frame, blank) = buf.as_mut().split_at_mut(plan.place.bytes);
-        self.shard.with(|shard| shard.encode_frame(plan, frame));
-        blank.fill(0);
+        let ring::Slot { at, bytes, blank, .. } = plan.place;
+        if blank > 0 {
+            // Before the frame, so that one of which the zeros found no space is not there at all.
+            let mut zeros = self.disk.alloc(blank);
+            zeros.as_mut().fill(0);
+            self.disk.write_at(&file, zeros, at.add_len(bytes)).await?;
+        }
+        let mut frame = self.disk.alloc(bytes);
+        self.shard.with(|shard| shard.encode_frame(plan, frame.as_mut()));
         // The file is not the last clone: the shell keeps it until it moves on.
-        self.disk.write_at(&file, buf, plan.place.at).await
+        self.disk.write_at(&file, frame, at).await
     }
 
     /// Makes the files of a plan, writes its pieces and syncs. Also says what became of the files.

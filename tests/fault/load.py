@@ -36,6 +36,11 @@ class _Flight:
         self.correlation, self.sent_at = 0, 0.0
 
 
+def _in_order(flights):
+    """Flights in the order of their ids, which is that of their sequences."""
+    return collections.deque(sorted(flights, key=lambda flight: flight.ids[0]))
+
+
 class Producer(threading.Thread):
     """Pipelines one-batch requests to random partitions of one topic."""
 
@@ -104,7 +109,8 @@ class Producer(threading.Thread):
     def _connection_lost(self):
         self.reconnects += 1
         if self.idempotent:
-            self.waiting = self.flights + self.waiting
+            # What was refused may be older than what was still on its way.
+            self.waiting = _in_order(self.flights + self.waiting)
         self.flights = collections.deque()
 
     def _session(self):
@@ -182,7 +188,7 @@ class Producer(threading.Thread):
         if code not in RETRIABLE and not (code == OUT_OF_ORDER_SEQUENCE and behind):
             self._die(f"partition {flight.partition}, ids {flight.ids}: error {code} ({message}) for the oldest open batch")
         self.waiting.append(flight)
-        self.waiting = collections.deque(sorted(self.waiting, key=lambda f: f.ids[0]))
+        self.waiting = _in_order(self.waiting)
         self.rewound_at = time.monotonic()
         self.give_up.wait(0.01)
 

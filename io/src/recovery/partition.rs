@@ -170,7 +170,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
         let around = Around {
             limit: self.first_valid(later)?,
             unacknowledged_from: self.input.evidence.complete.then_some(self.floor),
-            acknowledged_to: self.floor,
+            acknowledged_to: self.checkpoint.map_or(Offset::ZERO, |c| c.offset),
             allow_gaps: self.input.allow_gaps,
         };
         let from = self.resume(id, len, coverage)?;

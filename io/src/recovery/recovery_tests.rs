@@ -283,6 +283,20 @@ fn damaged_last_batch_that_was_acknowledged_is_reported_and_never_cut() {
     }
 }
 
+/// A round that failed may stand in the journal whole, and what it spoke of was cut out of the
+/// segment again: nobody was answered, so the rest of it is a torn tail.
+#[test]
+fn damaged_last_batch_that_only_the_journal_speaks_of_is_cut() {
+    let fixture = Fixture::new();
+    let end = fixture.end();
+    let mut torn = batch(end.get(), 2);
+    torn[80] ^= 0x41;
+    fixture.append(&torn);
+    let found = fixture.recover_with(Evidence { floor: end.add(RECORDS as u64), complete: true });
+    assert_eq!((found.end, found.report.damage.len()), (end, 0));
+    assert_eq!(found.report.bytes_cut, bytes_u64(torn.len()));
+}
+
 #[test]
 fn missing_last_batch_that_was_acknowledged_is_reported_as_lost() {
     let fixture = Fixture::new();

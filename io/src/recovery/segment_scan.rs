@@ -18,7 +18,8 @@ pub(crate) struct Around {
     pub limit: Option<Offset>,
     /// Nothing at this offset or behind was acknowledged; `None` when that is not known.
     pub unacknowledged_from: Option<Offset>,
-    /// Everything in front of this offset was acknowledged and stood in the segments.
+    /// Everything in front of this offset was acknowledged, and stood in the segments once: what a
+    /// checkpoint says. The last frame of a journal may be one that nobody was answered for.
     pub acknowledged_to: Offset,
     /// Offsets may be missing between batches (compaction).
     pub allow_gaps: bool,
