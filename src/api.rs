@@ -14,9 +14,11 @@ mod config_resources;
 mod create_partitions;
 mod create_topics;
 mod deep_validation;
+mod delete_groups;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
@@ -24,15 +26,24 @@ pub mod error_codes;
 mod fetch;
 pub mod fetch_session;
 mod find_coordinator;
+mod groups;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 pub mod limits;
+mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod rights;
+mod sync_group;
 mod topics;
 
 use crate::cluster::change::Refused;
@@ -40,6 +51,7 @@ use crate::cluster::controller_task::ControllerHandle;
 use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
 use crate::cluster::producer_ids::ProducerIds;
 use crate::cluster::view::MetadataView;
+use crate::group::handle::Groups;
 use crate::wire::fetch_response::FramedResponse;
 use crate::wire::{
     ApiKey, DecodeError, EncodeError, ErrorCode, Reader, Request, RequestHeader, Response, apis,
@@ -53,6 +65,7 @@ use millstream_shards::message::Chunk;
 use millstream_shards::router::Router;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -64,6 +77,7 @@ pub struct CoreContext {
     pub metadata: MetadataView,
     pub controller: ControllerHandle,
     pub producer_ids: RefCell<ProducerIds>,
+    pub groups: Groups,
     pub fetch_sessions: RefCell<FetchSessions>,
     pub clock: SystemClock,
     /// Threads that look into batches where a topic asks for it.
@@ -82,6 +96,8 @@ pub trait FreeSpace {
 pub struct Caller {
     /// Number of the connection on this core, never used twice.
     pub connection: u64,
+    /// Where it comes from.
+    pub host: IpAddr,
     /// The listener that the connection came in by; its name decides which addresses are told.
     pub listener: Rc<str>,
     /// Set when the peer sends no more: who waits for something to happen should answer now.
@@ -223,6 +239,23 @@ impl Call {
         Ok(R::decode(&mut reader, self.version)?)
     }
 
+    /// What the client calls itself.
+    fn client_id(&self) -> &str {
+        let mut reader = Reader::new(&self.frame);
+        // The header was read before, so this cannot fail.
+        RequestHeader::decode(&mut reader).ok().and_then(|header| header.client_id).unwrap_or("")
+    }
+
+    /// Where the client is, as Apache Kafka writes it.
+    fn client_host(&self) -> String {
+        format!("/{}", self.caller.host)
+    }
+
+    /// Bytes of the request, shared with its frame.
+    fn share(&self, bytes: &[u8]) -> Bytes {
+        if bytes.is_empty() { Bytes::new() } else { self.frame.slice_ref(bytes) }
+    }
+
     fn respond<'a, R: Response<'a>>(&self, response: &R) -> Result<Answer, Close> {
         self.respond_at(response, self.version)
     }
@@ -270,7 +303,15 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::Fetch => fetch::handle(call).await,
         ApiKey::ListOffsets => list_offsets::handle(call).await,
         ApiKey::Metadata => metadata::handle(call).await,
-        ApiKey::FindCoordinator => find_coordinator::handle(call),
+        ApiKey::OffsetCommit => offset_commit::handle(call).await,
+        ApiKey::OffsetFetch => offset_fetch::handle(call).await,
+        ApiKey::FindCoordinator => find_coordinator::handle(call).await,
+        ApiKey::JoinGroup => join_group::handle(call).await,
+        ApiKey::Heartbeat => heartbeat::handle(call).await,
+        ApiKey::LeaveGroup => leave_group::handle(call).await,
+        ApiKey::SyncGroup => sync_group::handle(call).await,
+        ApiKey::DescribeGroups => describe_groups::handle(call).await,
+        ApiKey::ListGroups => list_groups::handle(call).await,
         ApiKey::ApiVersions => api_versions::handle(call),
         ApiKey::CreateTopics => create_topics::handle(call).await,
         ApiKey::DeleteTopics => delete_topics::handle(call).await,
@@ -280,8 +321,10 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::AlterConfigs => alter_configs::handle(call).await,
         ApiKey::DescribeLogDirs => describe_log_dirs::handle(call).await,
         ApiKey::CreatePartitions => create_partitions::handle(call).await,
+        ApiKey::DeleteGroups => delete_groups::handle(call).await,
         ApiKey::IncrementalAlterConfigs => incremental_alter_configs::handle(call).await,
         ApiKey::ListPartitionReassignments => list_partition_reassignments::handle(call),
+        ApiKey::OffsetDelete => offset_delete::handle(call).await,
         ApiKey::DescribeCluster => describe_cluster::handle(call),
         ApiKey::DescribeProducers => describe_producers::handle(call).await,
         ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(call).await,

@@ -18,6 +18,7 @@ use crate::cluster::embedded_store::EmbeddedStore;
 use crate::cluster::image::{Broker, MetadataImage, Start};
 use crate::cluster::topic_directories::DiskTopicDirectories;
 use crate::config::Config;
+use crate::group::handle::GroupOrder;
 use host::{BoundListener, Sentence, sentence, shown};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::data_dir::{Claim, DataDir};
@@ -70,6 +71,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     };
     let image = MetadataImage::new(Arc::new(start), &stored);
     let (seats, post) = mesh::<CoreOrder>(cpus.len());
+    let (group_seats, _) = mesh::<GroupOrder>(cpus.len());
     let controller =
         Controller::new(store, CoreLinks::new(post), directories, image.clone(), &stored);
     let (handle, controller) = controller_task::start(controller)
@@ -84,6 +86,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         image: Arc::new(image),
         controller: handle,
         seats,
+        group_seats,
         listeners,
         stop: stop.clone(),
     };

@@ -26,11 +26,13 @@
 //! back from a file.
 
 mod checked;
+mod compose;
 mod error;
 pub mod stamp;
 pub mod stored;
 
 pub use checked::{CheckedBatch, Origin};
+pub use compose::{NewRecord, compose};
 pub use error::BatchError;
 
 use std::fmt;

@@ -1,10 +1,9 @@
-//! FindCoordinator (key 10): refused with a reason, since there are no groups or transactions yet.
+//! FindCoordinator (key 10): which broker coordinates a group. KIP-699.
 //!
-//! It is offered all the same, because librdkafka (all versions up to 2.16) takes its presence as
-//! the sign that a broker knows LZ4: without it, producers that ask for LZ4 send uncompressed
-//! batches and say nothing. Groups stay off for it, as JoinGroup and its kin are not offered.
+//! The internal topic of groups is made on the way, with the first group that is looked for.
+//! Transactions and share groups have no coordinator here, and are refused with a reason.
 
-use super::{Answer, Call, Close};
+use super::{Answer, Call, Close, groups};
 use crate::wire::ErrorCode;
 use crate::wire::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
@@ -12,37 +11,58 @@ use crate::wire::messages::find_coordinator::{
 
 /// Version from which one request asks for many keys (KIP-699).
 const MANY_KEYS_SINCE: i16 = 4;
-const REASON: &str = "consumer groups, transactions and share groups are not served by this broker; \
-                      consume by assigned partitions";
+/// `key_type` of a group.
+const GROUP: i8 = 0;
+const REASON: &str = "transactions and share groups are not served by this broker";
 
-/// From version 4 on, the answer is UNSUPPORTED_VERSION, which clients hand to the application at
-/// once. Before, it is COORDINATOR_NOT_AVAILABLE: librdkafka asks as soon as a group id is set, and
-/// its bindings demand one of consumers by assignment too. To them no coordinator matters; the
-/// other code would reach them as an error of their consumption.
-pub fn handle(call: &Call) -> Result<Answer, Close> {
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: FindCoordinatorRequest<'_> = call.request()?;
+    let found = find(call, request.key_type).await;
+    let image = call.image();
+    let us = image.start.brokers.iter().find(|broker| broker.id == image.node_id());
+    let answer = |key| match (found, us) {
+        (Ok(()), Some(broker)) => {
+            let endpoint = call.endpoint(broker);
+            Coordinator {
+                key,
+                node_id: broker.id.get(),
+                host: &endpoint.host,
+                port: i32::from(endpoint.port),
+                error_code: ErrorCode::None.number(),
+                error_message: None,
+            }
+        }
+        (found, _) => {
+            let code = found.err().unwrap_or(ErrorCode::CoordinatorNotAvailable);
+            let reason = if request.key_type == GROUP { None } else { Some(REASON) };
+            let error_code = code.number();
+            Coordinator { key, node_id: -1, host: "", port: -1, error_code, error_message: reason }
+        }
+    };
     let response = if call.version >= MANY_KEYS_SINCE {
-        let coordinators = request.coordinator_keys.iter().map(|key| refused(key)).collect();
+        let coordinators = request.coordinator_keys.iter().map(|key| answer(*key)).collect();
         FindCoordinatorResponse { coordinators, ..Default::default() }
     } else {
+        let one = answer(request.key);
         FindCoordinatorResponse {
-            error_code: ErrorCode::CoordinatorNotAvailable.number(),
-            error_message: Some(REASON),
-            node_id: -1,
-            port: -1,
+            error_code: one.error_code,
+            error_message: one.error_message,
+            node_id: one.node_id,
+            host: one.host,
+            port: one.port,
             ..Default::default()
         }
     };
     call.respond(&response)
 }
 
-fn refused(key: &str) -> Coordinator<'_> {
-    Coordinator {
-        key,
-        node_id: -1,
-        host: "",
-        port: -1,
-        error_code: ErrorCode::UnsupportedVersion.number(),
-        error_message: Some(REASON),
+/// Before version 4 the refusal is COORDINATOR_NOT_AVAILABLE, from then on UNSUPPORTED_VERSION,
+/// which clients hand to the application at once.
+async fn find(call: &Call, key_type: i8) -> Result<(), ErrorCode> {
+    match key_type {
+        GROUP => groups::make_offsets_topic(call).await,
+        1 | 2 if call.version < MANY_KEYS_SINCE => Err(ErrorCode::CoordinatorNotAvailable),
+        1 | 2 => Err(ErrorCode::UnsupportedVersion),
+        _ => Err(ErrorCode::InvalidRequest),
     }
 }

@@ -23,6 +23,14 @@ const CLUSTER: &[AclOperation] = &[
     AclOperation::IdempotentWrite,
 ];
 
+const GROUP: &[AclOperation] = &[
+    AclOperation::Read,
+    AclOperation::Delete,
+    AclOperation::Describe,
+    AclOperation::DescribeConfigs,
+    AclOperation::AlterConfigs,
+];
+
 /// The answer when the client did not ask.
 pub const NOT_ASKED: i32 = i32::MIN;
 
@@ -34,6 +42,11 @@ pub fn on_topic(asked: bool) -> i32 {
 /// What may be done with the cluster.
 pub fn on_cluster(asked: bool) -> i32 {
     if asked { bits(CLUSTER) } else { NOT_ASKED }
+}
+
+/// What may be done with a group.
+pub fn on_group(asked: bool) -> i32 {
+    if asked { bits(GROUP) } else { NOT_ASKED }
 }
 
 fn bits(operations: &[AclOperation]) -> i32 {

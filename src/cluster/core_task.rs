@@ -20,20 +20,27 @@ pub enum CoreOrder {
     DropTopic(TopicId, Promise<()>),
 }
 
-/// Carries out orders until it is cancelled. One task a core.
-pub async fn run(mut mailbox: Mailbox<CoreOrder>, router: Router, view: MetadataView) {
+/// Carries out orders until it is cancelled, and calls `changed` after each new image. One task a
+/// core.
+pub async fn run(
+    mut mailbox: Mailbox<CoreOrder>,
+    router: Router,
+    view: MetadataView,
+    changed: impl Fn(),
+) {
     loop {
         for order in mailbox.receive().await {
-            carry_out(order, &router, &view).await;
+            carry_out(order, &router, &view, &changed).await;
         }
     }
 }
 
 /// An abandoned promise means that the controller is gone, so nobody misses the answer.
-async fn carry_out(order: CoreOrder, router: &Router, view: &MetadataView) {
+async fn carry_out(order: CoreOrder, router: &Router, view: &MetadataView, changed: &impl Fn()) {
     match order {
         CoreOrder::Publish(image, done) => {
             view.replace(image);
+            changed();
             let _ = done.send(());
         }
         CoreOrder::Open(partitions, done) => {

@@ -98,6 +98,7 @@ pub struct MetadataImage {
     /// Collision form of each name.
     forms: HashMap<String, Arc<str>>,
     partitions: u64,
+    topics_removed: u64,
 }
 
 impl MetadataImage {
@@ -118,6 +119,7 @@ impl MetadataImage {
             by_name: BTreeMap::new(),
             forms: HashMap::new(),
             partitions: 0,
+            topics_removed: 0,
         };
         for (id, record) in &stored.topics {
             image.put(*id, record);
@@ -167,7 +169,7 @@ impl MetadataImage {
 
     /// Puts a topic in, or in the place of the one with its id.
     pub fn put(&mut self, id: TopicId, record: &TopicRecord) {
-        self.remove(id);
+        self.take(id);
         let topic = Arc::new(self.topic(id, record));
         self.forms.insert(collision_form(&topic.name), topic.name.clone());
         let before = self.by_name.insert(topic.name.clone(), topic.clone());
@@ -176,7 +178,18 @@ impl MetadataImage {
         self.by_id.insert(id, topic);
     }
 
+    /// How often a topic was removed: whoever keeps something of topics looks when it rises.
+    pub fn topics_removed(&self) -> u64 {
+        self.topics_removed
+    }
+
     pub fn remove(&mut self, id: TopicId) -> Option<Arc<Topic>> {
+        let topic = self.take(id)?;
+        self.topics_removed += 1;
+        Some(topic)
+    }
+
+    fn take(&mut self, id: TopicId) -> Option<Arc<Topic>> {
         let topic = self.by_id.remove(&id)?;
         self.by_name.remove(&topic.name);
         self.forms.remove(&collision_form(&topic.name));

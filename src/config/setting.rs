@@ -9,6 +9,7 @@ pub enum ConfigType {
     Boolean = 1,
     Text = 2,
     Int = 3,
+    Short = 4,
     Long = 5,
     List = 7,
 }

@@ -73,8 +73,7 @@ struct Soft {
     /// Version of the topics that all patterns were last matched with, and when.
     scanned: Option<(u64, u64)>,
     scan: Option<Scan>,
-    /// The log says what no group says: a member or a target ahead of the group, a member without a
-    /// target.
+    /// The log says what no group says: a member or a target ahead of the group.
     must_bump: bool,
 }
 
@@ -95,8 +94,7 @@ impl ConsumerGroup {
         self.soft = Soft::default();
         let state = &self.state;
         self.soft.must_bump = state.assignment_epoch > state.epoch
-            || state.members.values().any(|member| member.current.epoch > state.assignment_epoch)
-            || state.members.keys().any(|id| !state.targets.contains_key(id));
+            || state.members.values().any(|member| member.current.epoch > state.assignment_epoch);
         for (id, member) in &state.members {
             let session = now.saturating_add(self.session_timeout_ms(id));
             self.soft.timers.set_session(id, session);

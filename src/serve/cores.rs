@@ -9,6 +9,8 @@ use crate::cluster::core_task::{self, CoreOrder};
 use crate::cluster::image::MetadataImage;
 use crate::cluster::producer_ids::ProducerIds;
 use crate::cluster::view::MetadataView;
+use crate::group::coordinator::Coordinator;
+use crate::group::handle::{self, GroupOrder, Groups};
 use crate::session::admission::Admission;
 use crate::session::door::Door;
 use crate::session::limits::{STOP_LOOK, STOP_PATIENCE};
@@ -43,6 +45,8 @@ pub struct Plan {
     pub controller: ControllerHandle,
     /// One for each core, in order.
     pub seats: Vec<Seat<CoreOrder>>,
+    /// The same, between the coordinators of groups.
+    pub group_seats: Vec<Seat<GroupOrder>>,
     pub listeners: Vec<BoundListener>,
     pub stop: Stop,
 }
@@ -144,12 +148,13 @@ fn parts(
             sockets[core].push((listener.name.clone(), socket));
         }
     }
-    let part = |(seat, sockets)| {
+    let part = |((seat, group_seat), sockets)| {
         let (open, opened) = oneshot();
         let parts = Parts {
             image: plan.image.clone(),
             controller: plan.controller.clone(),
             seat,
+            group_seat,
             sockets,
             admission: admission.clone(),
             pool: pool.clone(),
@@ -162,7 +167,7 @@ fn parts(
         };
         (Some(parts), opened)
     };
-    plan.seats.into_iter().zip(sockets).map(part).unzip()
+    plan.seats.into_iter().zip(plan.group_seats).zip(sockets).map(part).unzip()
 }
 
 /// What one core's doors are made of. Moves to the core.
@@ -170,6 +175,7 @@ struct Parts {
     image: Arc<MetadataImage>,
     controller: ControllerHandle,
     seat: Seat<CoreOrder>,
+    group_seat: Seat<GroupOrder>,
     /// One socket of each listener, with the listener's name.
     pub sockets: Vec<(String, Bound)>,
     pub admission: Admission,
@@ -189,14 +195,22 @@ struct Parts {
 async fn serve(parts: Parts, router: Router) {
     let view = MetadataView::new(parts.image);
     let (post, mailbox) = parts.seat.open();
-    let agent = spawn(Queue::Serve, core_task::run(mailbox, router.clone(), view.clone()));
     let options = conn_options(&view);
+    let (group_post, group_mailbox) = parts.group_seat.open();
+    let coordinator = Coordinator::new(router.clone(), view.clone(), parts.pool.clone());
+    let group_agent = spawn(Queue::Serve, handle::serve(group_mailbox, coordinator.clone()));
+    coordinator.look_at_metadata();
+    let looking = coordinator.clone();
+    let changed = move || looking.look_at_metadata();
+    let agent = spawn(Queue::Serve, core_task::run(mailbox, router.clone(), view.clone(), changed));
+    let groups = Groups::new(coordinator.clone(), group_post, router.clone(), view.clone());
     let core = Rc::new(CoreContext {
         fetch_sessions: RefCell::new(fetch_sessions(&view, parts.cores)),
         router,
         metadata: view,
         controller: parts.controller,
         producer_ids: RefCell::new(ProducerIds::default()),
+        groups,
         clock: SystemClock::new(),
         inspectors: parts.inspectors,
         free_space: Rc::new(VolumeOf { path: parts.data_dir.clone(), pool: parts.pool.clone() }),
@@ -216,9 +230,12 @@ async fn serve(parts: Parts, router: Router) {
     for listener in listeners {
         listener.await;
     }
+    // Members that wait for others would keep their connections open.
+    coordinator.stop().await;
     drain(&door, &gate).await;
     reaper.cancel().await;
     drop(door);
+    group_agent.cancel().await;
     agent.cancel().await;
     drop(post);
 }

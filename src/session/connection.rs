@@ -31,7 +31,7 @@ pub async fn serve(conn: Conn, door: Rc<Door>, listener: Rc<str>, ticket: Ticket
     let (reader, writer) = conn.split();
     let session = Rc::new(Session {
         peer,
-        caller: Rc::new(Caller { connection, listener, hurry: Hurry::default() }),
+        caller: Rc::new(Caller { connection, host: peer.ip(), listener, hurry: Hurry::default() }),
         pipeline: Pipeline::default(),
         marks: Marks::new(door.beat.get()),
         closer: reader.closer(),

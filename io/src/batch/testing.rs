@@ -2,6 +2,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub use super::compose::put_varlong;
+use super::compose::{put_len, put_nullable};
 use super::{Attributes, MAGIC, at, crc_of};
 
 /// Builds one batch; every field may be set to nonsense. Start from `BatchBuilder::default()`.
@@ -120,28 +122,4 @@ fn encode_record(offset_delta: i64, record: &TestRecord, out: &mut Vec<u8>) {
     }
     put_len(body.len(), out);
     out.extend_from_slice(&body);
-}
-
-fn put_nullable(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
-    match bytes {
-        None => put_varlong(-1, out),
-        Some(bytes) => {
-            put_len(bytes.len(), out);
-            out.extend_from_slice(bytes);
-        }
-    }
-}
-
-fn put_len(len: usize, out: &mut Vec<u8>) {
-    put_varlong(i64::try_from(len).unwrap_or(i64::MAX), out);
-}
-
-/// Zigzag varint, as records use it for all their integers.
-pub fn put_varlong(value: i64, out: &mut Vec<u8>) {
-    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
-    while rest >= 0x80 {
-        out.push((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
 }

@@ -22,6 +22,13 @@ pub struct Promise<T> {
     slot: Option<Slot<T>>,
 }
 
+impl<T> std::fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = if self.is_abandoned() { "abandoned" } else { "awaited" };
+        write!(f, "Promise({word})")
+    }
+}
+
 impl<T> Promise<T> {
     /// Answers. Never waits.
     ///

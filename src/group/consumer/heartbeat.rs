@@ -17,9 +17,11 @@ use super::timers::Revocation;
 use super::topics::TopicsView;
 use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
-/// A member that may go on.
+/// A member that may go on: who it is, and what was known of it.
 struct Admitted {
     id: Arc<str>,
+    /// The member with this id, or the one whose place it takes.
+    before: Option<Member>,
     /// The static member whose place it takes.
     replaces: Option<Arc<str>>,
 }
@@ -45,31 +47,30 @@ impl ConsumerGroup {
         }
         let owned = request.topic_partitions.as_ref().map(|_| owned_partitions(request));
         let admitted = self.admit(request, caller, owned.as_ref())?;
-        let before = self.before(&admitted);
-        let metadata = changed_metadata(before, request, caller);
-        self.check_pattern(before, metadata.as_ref())?;
+        let metadata = updated_metadata(admitted.before.as_ref(), request, caller);
+        self.check_pattern(admitted.before.as_ref(), &metadata)?;
 
         let mut records = Vec::new();
         let id = admitted.id.clone();
         self.update_member(admitted, metadata, topics, now, &mut records);
-        let was_at = self.state.members.get(&id).map(|member| member.current.epoch);
-        let has_changed = self.reconcile(&id, owned.as_ref(), now, &mut records);
-        let is_lost_answer = was_at.is_some_and(|epoch| request.member_epoch < epoch.get());
-        let must_tell = has_changed || is_lost_answer || is_full(request);
-        Ok((self.answer(&id, must_tell), records))
-    }
+        let (before, after) = self.reconcile(&id, owned.as_ref(), now, &mut records);
 
-    fn answer(&self, id: &Arc<str>, with_assignment: bool) -> HeartbeatAnswer {
-        let current = match self.state.members.get(id) {
-            Some(member) => &member.current,
-            None => panic!("member {id} is answered and not in the group"),
-        };
-        HeartbeatAnswer {
-            member_id: id.clone(),
-            member_epoch: current.epoch,
+        let is_lost_answer = request.member_epoch < before.epoch.get();
+        let is_full = request.member_epoch == 0
+            || (request.rebalance_timeout_ms != -1
+                && (request.subscribed_topic_names.is_some()
+                    || request.subscribed_topic_regex.is_some())
+                && request.topic_partitions.is_some());
+        let has_changed = !before.assigned.keys().eq(after.assigned.keys());
+        let assignment: Option<Partitions> = (is_full || has_changed || is_lost_answer)
+            .then(|| after.assigned.keys().copied().collect());
+        let answer = HeartbeatAnswer {
+            member_id: id,
+            member_epoch: after.epoch,
             heartbeat_interval_ms: self.settings.heartbeat_interval_ms,
-            assignment: with_assignment.then(|| current.assigned.keys().copied().collect()),
-        }
+            assignment,
+        };
+        Ok((answer, records))
     }
 
     /// Finds the member, or a place for it.
@@ -107,23 +108,19 @@ impl ConsumerGroup {
                         owner: owner_id,
                     });
                 }
-                return Ok(Admitted { id: member_id.into(), replaces: Some(owner.clone()) });
+                let (before, replaces) = (Some(member.clone()), Some(owner.clone()));
+                return Ok(Admitted { id: member_id.into(), before, replaces });
             }
             (Some(_), _) | (None, _) => {}
         }
         match known {
             Some((id, member)) => {
                 check_epoch(member, Epoch::new(request.member_epoch), owned)?;
-                Ok(Admitted { id: id.clone(), replaces: None })
+                Ok(Admitted { id: id.clone(), before: Some(member.clone()), replaces: None })
             }
-            None if is_join => Ok(Admitted { id: member_id.into(), replaces: None }),
+            None if is_join => Ok(Admitted { id: member_id.into(), before: None, replaces: None }),
             None => Err(HeartbeatError::UnknownMember { member_id: member_id.to_owned() }),
         }
-    }
-
-    /// What is known of the member, or of the one whose place it takes.
-    fn before(&self, admitted: &Admitted) -> Option<&Member> {
-        self.state.members.get(admitted.replaces.as_ref().unwrap_or(&admitted.id))
     }
 
     /// The member with an instance id.
@@ -136,9 +133,9 @@ impl ConsumerGroup {
     fn check_pattern(
         &self,
         before: Option<&Member>,
-        metadata: Option<&MemberMetadata>,
+        metadata: &MemberMetadata,
     ) -> Result<(), HeartbeatError> {
-        let Some(pattern) = metadata.and_then(MemberMetadata::pattern) else { return Ok(()) };
+        let Some(pattern) = metadata.pattern() else { return Ok(()) };
         let before = before.and_then(|member| member.metadata.pattern());
         if before == Some(pattern) || self.state.pattern_subscribers.contains_key(pattern) {
             return Ok(());
@@ -149,57 +146,41 @@ impl ConsumerGroup {
         }
     }
 
-    /// Writes down what a member wants, where that is new, and looks whether the group needs
-    /// another target for it.
+    /// Writes down what a member wants, and looks whether the group needs another target for it.
     fn update_member(
         &mut self,
         admitted: Admitted,
-        metadata: Option<MemberMetadata>,
+        metadata: MemberMetadata,
         topics: &dyn TopicsView,
         now: u64,
         records: &mut Vec<ConsumerRecord>,
     ) {
-        let mut must = false;
-        if metadata.is_some() || admitted.replaces.is_some() {
-            must = self.set_metadata(&admitted, metadata, records);
-        }
-        must |= self.resolve_patterns(topics, now, records);
-        self.bump_epoch_if(must, topics, records);
-        self.assign_if_due(topics, records);
-        let session = now.saturating_add(self.session_timeout_ms(&admitted.id));
-        self.soft.timers.set_session(&admitted.id, session);
-    }
-
-    /// Gives whether the group needs another target.
-    fn set_metadata(
-        &mut self,
-        admitted: &Admitted,
-        metadata: Option<MemberMetadata>,
-        records: &mut Vec<ConsumerRecord>,
-    ) -> bool {
-        let id = &admitted.id;
-        let before = self.before(admitted).cloned();
+        let Admitted { id, before, replaces } = admitted;
         let wanted = before.as_ref().map(|member| &member.metadata);
-        let given_up = self.state.members.get(id).map(|member| &member.metadata);
+        let given_up = self.state.members.get(&id).map(|member| &member.metadata);
         let mut old_patterns: Vec<Arc<str>> = Vec::new();
-        old_patterns.extend(wanted.and_then(MemberMetadata::pattern).cloned());
-        old_patterns.extend(given_up.and_then(MemberMetadata::pattern).cloned());
+        old_patterns.extend(wanted.and_then(|wanted| wanted.pattern()).cloned());
+        old_patterns.extend(given_up.and_then(|wanted| wanted.pattern()).cloned());
         // A member that takes over another's place gives up its own, so its target is free.
-        let mut must = admitted.replaces.is_some() && given_up.is_some();
-        if let (Some(old), Some(member)) = (&admitted.replaces, &before) {
-            self.replace(old, id, member, records);
+        let mut must = replaces.is_some() && given_up.is_some();
+        if let (Some(old), Some(member)) = (&replaces, &before) {
+            self.replace(old, &id, member, records);
         }
-        if let Some(metadata) = metadata {
-            must |= wanted.is_none_or(|wanted| {
-                wanted.topic_names != metadata.topic_names || wanted.pattern() != metadata.pattern()
-            });
-            let (member, value) = (id.clone(), Some(metadata));
-            self.put(ConsumerRecord::MemberMetadata { member, value }, records);
+        must |= wanted.is_none_or(|wanted| {
+            wanted.topic_names != metadata.topic_names || wanted.pattern() != metadata.pattern()
+        });
+        if self.state.members.get(&id).is_none_or(|member| member.metadata != metadata) {
+            let value = Some(metadata);
+            self.put(ConsumerRecord::MemberMetadata { member: id.clone(), value }, records);
         }
         for pattern in &old_patterns {
             self.forget_pattern(pattern, records);
         }
-        must
+        must |= self.resolve_patterns(topics, now, records);
+        self.bump_epoch_if(must, topics, records);
+        self.assign_if_due(topics, records);
+        let session = now.saturating_add(self.session_timeout_ms(&id));
+        self.soft.timers.set_session(&id, session);
     }
 
     /// Puts a static member that is back under another id in the place of the one that left.
@@ -224,33 +205,26 @@ impl ConsumerGroup {
         self.put(ConsumerRecord::CurrentMemberAssignment { member: id.clone(), value }, records);
     }
 
-    /// Brings a member nearer to its target; gives whether what it may use has changed.
+    /// Brings a member nearer to its target; gives its assignment before and after.
     fn reconcile(
         &mut self,
         id: &Arc<str>,
         owned: Option<&Partitions>,
         now: u64,
         records: &mut Vec<ConsumerRecord>,
-    ) -> bool {
+    ) -> (CurrentAssignment, CurrentAssignment) {
         let Some(member) = self.state.members.get(id) else {
             panic!("member {id} is reconciled and not in the group");
         };
-        let target_epoch = self.state.assignment_epoch;
-        if member.is_reconciled_to(target_epoch) {
-            return false;
-        }
-        let mut current = member.current.clone();
+        let stored = member.current.clone();
+        let mut current = stored.clone();
         if member.is_away() {
             (current.epoch, current.previous_epoch) = (Epoch::ZERO, Epoch::ZERO);
         }
-        // A log of ours gives no partition to two. Of one that does, the last word counts.
-        let is_own = |partition: &TopicPartition| self.state.owners.get(partition) == Some(id);
-        current.assigned.retain(|partition, _| is_own(partition));
-        current.revoking.retain(|partition, _| is_own(partition));
         let none = Partitions::new();
         let step = Step {
             current: &current,
-            target_epoch,
+            target_epoch: self.state.assignment_epoch,
             target: self.state.targets.get(id).unwrap_or(&none),
             owned,
             is_free: |partition: &TopicPartition| {
@@ -258,20 +232,19 @@ impl ConsumerGroup {
             },
         };
         let after = step.next();
-        if after == member.current {
-            return false;
+        if after != stored {
+            self.assert_nobody_else_holds(id, &after);
+            let rebalance_timeout_ms = member.metadata.rebalance_timeout_ms;
+            let revocation = (after.state == MemberState::UnrevokedPartitions).then(|| {
+                let timeout = u64::try_from(rebalance_timeout_ms).unwrap_or(0);
+                Revocation { at: now.saturating_add(timeout), epoch: after.epoch }
+            });
+            self.soft.timers.set_revocation(id, revocation);
+            let value = Some(after.clone());
+            let member = id.clone();
+            self.put(ConsumerRecord::CurrentMemberAssignment { member, value }, records);
         }
-        self.assert_nobody_else_holds(id, &after);
-        let has_changed = !after.assigned.keys().eq(member.current.assigned.keys());
-        let rebalance_timeout_ms = member.metadata.rebalance_timeout_ms;
-        let revocation = (after.state == MemberState::UnrevokedPartitions).then(|| {
-            let timeout = u64::try_from(rebalance_timeout_ms).unwrap_or(0);
-            Revocation { at: now.saturating_add(timeout), epoch: after.epoch }
-        });
-        self.soft.timers.set_revocation(id, revocation);
-        let (member, value) = (id.clone(), Some(after));
-        self.put(ConsumerRecord::CurrentMemberAssignment { member, value }, records);
-        has_changed
+        (current, after)
     }
 
     fn assert_nobody_else_holds(&self, id: &Arc<str>, after: &CurrentAssignment) {
@@ -323,38 +296,15 @@ fn owned_partitions(request: &ConsumerGroupHeartbeatRequest<'_>) -> Partitions {
 const NO_PARTITION: TopicPartition =
     TopicPartition { topic: TopicId::ZERO, partition: PartitionIndex::at(0) };
 
-/// Whether the request tells all that a member has to tell, as it does after any trouble: then it
-/// is told all, too.
-fn is_full(request: &ConsumerGroupHeartbeatRequest<'_>) -> bool {
-    let subscribes =
-        request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
-    let tells_all = request.rebalance_timeout_ms != -1 && request.topic_partitions.is_some();
-    request.member_epoch == 0 || (subscribes && tells_all)
-}
-
-/// The member's metadata with what the request changes; what it leaves out stays. `None` when all
-/// of it stays.
-fn changed_metadata(
+/// The member's metadata with what the request changes; what it leaves out stays.
+fn updated_metadata(
     before: Option<&Member>,
     request: &ConsumerGroupHeartbeatRequest<'_>,
     caller: &Caller<'_>,
-) -> Option<MemberMetadata> {
-    let before = before.map(|member| &member.metadata);
-    let says_nothing = request.instance_id.is_none()
-        && request.rack_id.is_none()
-        && request.rebalance_timeout_ms == -1
-        && request.subscribed_topic_names.is_none()
-        && request.subscribed_topic_regex.is_none()
-        && request.server_assignor.is_none();
-    if let Some(before) = before
-        && says_nothing
-        && *before.client_id == *caller.client_id
-        && *before.client_host == *caller.client_host
-        && before.classic.is_none()
-    {
-        return None;
-    }
-    let mut metadata = before.cloned().unwrap_or_default();
+) -> MemberMetadata {
+    let before = before.map(|member| member.metadata.clone());
+    let mut metadata =
+        before.unwrap_or_else(|| MemberMetadata { rebalance_timeout_ms: -1, ..Default::default() });
     let set = |field: &mut Option<Arc<str>>, given: Option<&str>| {
         if let Some(given) = given {
             *field = Some(given.into());
@@ -374,7 +324,7 @@ fn changed_metadata(
     metadata.client_id = caller.client_id.into();
     metadata.client_host = caller.client_host.into();
     metadata.classic = None;
-    (before != Some(&metadata)).then_some(metadata)
+    metadata
 }
 
 #[cfg(test)]

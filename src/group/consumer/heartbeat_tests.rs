@@ -380,22 +380,3 @@ fn names_of_nothing_and_negative_partitions_do_no_harm() {
     let caller = Caller { version: 1, client_id: "", client_host: "", fresh_member_id: "" };
     bench.group.heartbeat(&request, &caller, &bench.topics, bench.now).unwrap();
 }
-
-#[test]
-fn partition_that_a_log_gives_to_two_members_belongs_to_the_last() {
-    let mut bench = Bench::new(&[("t", 1)]);
-    let all = bench.topics.all(&["t"]);
-    bench.ok(&Beat::join("m1", &["t"]));
-    bench.ok(&Beat::join("m2", &["t"]));
-    let assigned = all.iter().map(|partition| (*partition, Epoch::new(2))).collect();
-    let value = CurrentAssignment { epoch: Epoch::new(2), assigned, ..Default::default() };
-    let (member, value) = ("m2".into(), Some(value));
-    bench.log.push(ConsumerRecord::CurrentMemberAssignment { member, value });
-    bench.reload();
-    let caller = Caller { version: 1, client_id: "", client_host: "", fresh_member_id: "" };
-    for beat in [Beat::new("m1", 1).owns(&all), Beat::new("m2", 2).owns(&all)] {
-        let owned = bench.group.heartbeat(&beat.request(), &caller, &bench.topics, bench.now);
-        owned.expect("a heartbeat");
-    }
-    assert_eq!((bench.assigned("m1").len(), bench.group.state.owners.len()), (0, 1));
-}

@@ -81,17 +81,10 @@ fn compile(text: &str, unicode: bool) -> Result<Pattern, PatternError> {
             Err(regex::Error::CompiledTooBig(_)) => {
                 refused = PatternError::Invalid { reason: "it is too large".to_owned() };
             }
-            Err(error) => return Err(PatternError::Invalid { reason: reason(&error) }),
+            Err(error) => return Err(PatternError::Invalid { reason: error.to_string() }),
         }
     }
     Err(refused)
-}
-
-/// The last line says it; those before show the whole pattern.
-fn reason(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    last.trim_start_matches("error: ").chars().take(200).collect()
 }
 
 fn build(text: &str, unicode: bool, size: usize) -> Result<Regex, regex::Error> {

@@ -85,21 +85,6 @@ impl HeartbeatError {
     }
 }
 
-/// What a client sent, cut short for a message: an answer carries no longer strings than a request,
-/// and nobody reads them.
-struct Brief<'a>(&'a str);
-
-const BRIEF_CHARS: usize = 120;
-
-impl fmt::Display for Brief<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(BRIEF_CHARS) {
-            None => f.write_str(self.0),
-            Some((end, _)) => write!(f, "{}...", &self.0[..end]),
-        }
-    }
-}
-
 /// The message that goes with the code.
 impl fmt::Display for HeartbeatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,31 +92,25 @@ impl fmt::Display for HeartbeatError {
             HeartbeatError::Invalid { reason } => f.write_str(reason),
             HeartbeatError::UnsupportedAssignor { asked, offered } => {
                 let offered: Vec<&str> = offered.iter().map(|assignor| assignor.name()).collect();
-                write!(
-                    f,
-                    "assignor {} is not supported; these are: {}",
-                    Brief(asked),
-                    offered.join(", ")
-                )
+                write!(f, "assignor {asked} is not supported; these are: {}", offered.join(", "))
             }
             HeartbeatError::Pattern { text, error } => {
-                write!(f, "the regular expression `{}` is not valid: {error}", Brief(text))
+                write!(f, "the regular expression `{text}` is not valid: {error}")
             }
             HeartbeatError::GroupIsFull { members_max } => {
                 write!(f, "the group has as many members as it may have, {members_max}")
             }
             HeartbeatError::UnknownMember { member_id } => {
-                write!(f, "the group has no member {}", Brief(member_id))
+                write!(f, "the group has no member {member_id}")
             }
             HeartbeatError::UnknownInstance { instance_id } => {
-                write!(f, "the group has no static member {}", Brief(instance_id))
+                write!(f, "the group has no static member {instance_id}")
             }
             HeartbeatError::UnreleasedInstance { instance_id, owner } => {
-                let (instance_id, owner) = (Brief(instance_id), Brief(owner));
                 write!(f, "static member {instance_id} has not left the group; it is {owner}")
             }
             HeartbeatError::FencedInstance { instance_id, owner } => {
-                write!(f, "static member {} is {} now", Brief(instance_id), Brief(owner))
+                write!(f, "static member {instance_id} is {owner} now")
             }
             HeartbeatError::FencedEpoch { got, current } => {
                 let order = if got > current { "greater" } else { "smaller" };

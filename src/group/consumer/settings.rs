@@ -40,9 +40,9 @@ pub const PATTERN_UNICODE_BYTES_MAX: usize = 256;
 /// [`PATTERN_UNITS_PER_CALL`]. What does not fit the last is refused.
 pub const PATTERN_SIZES: [(usize, u32); 3] = [(16 << 10, 1), (64 << 10, 4), (256 << 10, 16)];
 
-/// Matching done in one call on a group. A unit was measured at 0.1 microseconds for a common pattern
-/// and at 2.4 for one made for slowness, against names of 200 bytes.
-pub const PATTERN_UNITS_PER_CALL: u32 = 512;
+/// Matching done in one call on a group. In the worst case a unit is some 50 microseconds (a long
+/// topic name against a pattern made for slowness), commonly a tenth of one.
+pub const PATTERN_UNITS_PER_CALL: u32 = 256;
 
 /// Steps that the search for a better balance may take in one assignment, when members subscribe
 /// to different topics. When it is used up the assignment is whole, but may be less even.

@@ -99,35 +99,36 @@ fn new_targets(state: &State, assignor: Assignor, topics: &dyn TopicsView) -> Ve
 /// Topics that a member subscribes to and that exist, in ascending order.
 type Subscription = Arc<[TopicId]>;
 
-/// Topics looked up once for all members, and once for all that want the same.
+/// Topics looked up once for all members.
 struct Found<'a> {
     topics: &'a dyn TopicsView,
-    by_name: BTreeMap<&'a str, Option<TopicFacts>>,
-    by_wish: BTreeMap<(&'a BTreeSet<Arc<str>>, Option<&'a Arc<str>>), Subscription>,
+    by_name: BTreeMap<Arc<str>, Option<TopicFacts>>,
+    /// The last subscription, which most often is the next member's too.
+    last: Option<Subscription>,
 }
 
 impl<'a> Found<'a> {
     fn new(topics: &'a dyn TopicsView) -> Found<'a> {
-        Found { topics, by_name: BTreeMap::new(), by_wish: BTreeMap::new() }
+        Found { topics, by_name: BTreeMap::new(), last: None }
     }
 
-    fn subscription(&mut self, state: &'a State, member: &'a Member) -> Subscription {
-        let wish = (&member.metadata.topic_names, member.metadata.pattern());
-        if let Some(known) = self.by_wish.get(&wish) {
-            return known.clone();
-        }
-        let matched = wish.1.and_then(|pattern| state.patterns.get(pattern));
-        let names = wish.0.iter().chain(matched.into_iter().flatten());
+    fn subscription(&mut self, state: &State, member: &Member) -> Subscription {
+        let names = subscribed_names(state, member);
         let ids: BTreeSet<TopicId> = names.filter_map(|name| Some(self.facts(name)?.id)).collect();
         let ids: Vec<TopicId> = ids.into_iter().collect();
-        let subscription: Subscription = ids.into();
-        self.by_wish.insert(wish, subscription.clone());
-        subscription
+        match &self.last {
+            Some(last) if **last == *ids => last.clone(),
+            _ => self.last.insert(ids.into()).clone(),
+        }
     }
 
-    fn facts(&mut self, name: &'a str) -> Option<TopicFacts> {
-        let topics = self.topics;
-        *self.by_name.entry(name).or_insert_with(|| topics.by_name(name))
+    fn facts(&mut self, name: &Arc<str>) -> Option<TopicFacts> {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let facts = self.topics.by_name(name);
+        self.by_name.insert(name.clone(), facts);
+        facts
     }
 
     fn counts(&self) -> BTreeMap<TopicId, u32> {
@@ -135,13 +136,20 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Names a member subscribes to, by themselves and by its pattern as far as that is resolved.
+fn subscribed_names<'a>(
+    state: &'a State,
+    member: &'a Member,
+) -> impl Iterator<Item = &'a Arc<str>> {
+    let pattern = member.metadata.pattern();
+    let matched = pattern.and_then(|pattern| state.patterns.get(pattern));
+    member.metadata.topic_names.iter().chain(matched.into_iter().flatten())
+}
+
 /// Stands for all topics the group subscribes to that exist; 0 when there are none.
 fn subscribed_hash(state: &State, topics: &dyn TopicsView) -> i64 {
-    let members = state.members.values();
-    let mut names: BTreeSet<&Arc<str>> =
-        members.flat_map(|member| &member.metadata.topic_names).collect();
-    let patterns = state.pattern_subscribers.keys();
-    names.extend(patterns.filter_map(|pattern| state.patterns.get(pattern)).flatten());
+    let names: BTreeSet<&Arc<str>> =
+        state.members.values().flat_map(|member| subscribed_names(state, member)).collect();
     let mut hash = Fnv::default();
     for name in names {
         if let Some(facts) = topics.by_name(name) {

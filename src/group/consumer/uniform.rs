@@ -17,9 +17,7 @@ pub(super) fn assign(group: &GroupSpec<'_>) -> Vec<Partitions> {
         return vec![Partitions::new(); group.members.len()];
     };
     let topics: &Arc<[TopicId]> = &first.topics;
-    // Most often they are one list in memory.
-    let is_same = |other: &Arc<[TopicId]>| Arc::ptr_eq(other, topics) || other == topics;
-    if takers.all(|(_, member)| is_same(&member.topics)) {
+    if takers.all(|(_, member)| member.topics == *topics) {
         assign_alike(group)
     } else {
         mixed::assign(group)

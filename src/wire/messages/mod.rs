@@ -55,6 +55,7 @@ pub mod fetch;
 pub mod fetch_snapshot;
 pub mod find_coordinator;
 pub mod get_telemetry_subscriptions;
+pub mod group_log;
 pub mod heartbeat;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;

@@ -1,0 +1,33 @@
+//! ListGroups (key 16): all groups, or those of some states (KIP-518) and types (KIP-848).
+
+use super::{Answer, Call, Close};
+use crate::group::ask::Listed;
+use crate::wire::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
+
+/// The type of every group here.
+const CLASSIC: &str = "classic";
+
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: ListGroupsRequest<'_> = call.request()?;
+    let listed = match call.core.groups.list().await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let error_code = error.number();
+            return call.respond(&ListGroupsResponse { error_code, ..Default::default() });
+        }
+    };
+    let is_one_of = |asked: &[&str], is: &str| {
+        asked.is_empty() || asked.iter().any(|asked| asked.eq_ignore_ascii_case(is))
+    };
+    let wanted = |listed: &&Listed| {
+        is_one_of(&request.states_filter, listed.state.name())
+            && is_one_of(&request.types_filter, CLASSIC)
+    };
+    let groups = listed.iter().filter(wanted).map(|listed| ListedGroup {
+        group_id: &listed.group,
+        protocol_type: &listed.protocol_type,
+        group_state: listed.state.name(),
+        group_type: CLASSIC,
+    });
+    call.respond(&ListGroupsResponse { groups: groups.collect(), ..Default::default() })
+}

@@ -1,0 +1,165 @@
+//! OffsetFetch (key 9): what groups have committed. KIP-709 (many groups), KIP-848.
+
+use super::groups::{ask, name};
+use super::topics::{by_id, uuid};
+use super::{Answer, Call, Close};
+use crate::cluster::image::MetadataImage;
+use crate::group::ask::{Ask, TopicOffsets, Wanted};
+use crate::group::offsets::CommittedOffset;
+use crate::wire::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use crate::wire::{ErrorCode, Uuid};
+
+/// Version from which one request asks for many groups.
+const MANY_GROUPS_SINCE: i16 = 8;
+/// Version from which topics go by id.
+const IDS_SINCE: i16 = 10;
+/// Version from which an error of the group has a place of its own.
+const GROUP_ERROR_SINCE: i16 = 2;
+
+pub async fn handle(call: &Call) -> Result<Answer, Close> {
+    let request: OffsetFetchRequest<'_> = call.request()?;
+    if call.version >= MANY_GROUPS_SINCE {
+        many(call, &request).await
+    } else {
+        one(call, &request).await
+    }
+}
+
+async fn one(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Close> {
+    let wanted: Wanted = request.topics.as_ref().map(|topics| {
+        topics.iter().map(|topic| (name(topic.name), topic.partition_indexes.clone())).collect()
+    });
+    let (topics, error) = match fetched(call, request.group_id, wanted.clone()).await {
+        Ok(topics) => (topics, ErrorCode::None),
+        Err(error) if call.version < GROUP_ERROR_SINCE => (nothing(wanted), error),
+        Err(error) => (Vec::new(), error),
+    };
+    let in_each = if call.version < GROUP_ERROR_SINCE { error } else { ErrorCode::None };
+    let topics = topics.iter().map(|topic| OffsetFetchResponseTopic {
+        name: &topic.topic,
+        partitions: topic.partitions.iter().map(|found| partition(found, in_each)).collect(),
+    });
+    call.respond(&OffsetFetchResponse {
+        topics: topics.collect(),
+        error_code: error.number(),
+        ..Default::default()
+    })
+}
+
+fn partition(
+    (index, committed): &(i32, Option<CommittedOffset>),
+    error: ErrorCode,
+) -> OffsetFetchResponsePartition<'_> {
+    let committed = committed.as_ref();
+    OffsetFetchResponsePartition {
+        partition_index: *index,
+        committed_offset: committed.map_or(-1, |c| c.offset),
+        committed_leader_epoch: committed.map_or(-1, |c| c.leader_epoch),
+        metadata: Some(committed.map_or("", |c| &c.metadata)),
+        error_code: error.number(),
+    }
+}
+
+/// Offsets of a group. Before any group was used here, none has committed anything.
+async fn fetched(call: &Call, group: &str, wanted: Wanted) -> Result<Vec<TopicOffsets>, ErrorCode> {
+    if call.core.groups.partition(group).is_none() {
+        return Ok(nothing(wanted));
+    }
+    ask(call, group, |reply| Ask::Offsets(wanted, reply)).await?
+}
+
+fn nothing(wanted: Wanted) -> Vec<TopicOffsets> {
+    let topics = wanted.into_iter().flatten();
+    topics
+        .map(|(topic, partitions)| TopicOffsets {
+            topic,
+            partitions: partitions.into_iter().map(|index| (index, None)).collect(),
+        })
+        .collect()
+}
+
+/// One group's answer, to be shown.
+struct Fetched {
+    topics: Vec<(Uuid, TopicOffsets, ErrorCode)>,
+    error: ErrorCode,
+}
+
+async fn many(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Close> {
+    let image = call.image();
+    let mut all = Vec::with_capacity(request.groups.len());
+    for group in &request.groups {
+        all.push(of_group(call, &image, group).await);
+    }
+    let groups = request.groups.iter().zip(&all).map(|(group, fetched)| OffsetFetchResponseGroup {
+        group_id: group.group_id,
+        topics: fetched.topics.iter().map(shown).collect(),
+        error_code: fetched.error.number(),
+    });
+    call.respond(&OffsetFetchResponse { groups: groups.collect(), ..Default::default() })
+}
+
+async fn of_group(
+    call: &Call,
+    image: &MetadataImage,
+    group: &OffsetFetchRequestGroup<'_>,
+) -> Fetched {
+    let by_ids = call.version >= IDS_SINCE;
+    let mut unknown = Vec::new();
+    let wanted: Wanted = group.topics.as_ref().map(|topics| {
+        let mut known = Vec::with_capacity(topics.len());
+        for topic in topics {
+            match asked_name(image, topic, by_ids) {
+                Ok(found) => known.push((name(found), topic.partition_indexes.clone())),
+                Err(error) => {
+                    let offsets = nothing(Some(vec![(name(""), topic.partition_indexes.clone())]));
+                    unknown.extend(offsets.into_iter().map(|o| (topic.topic_id, o, error)));
+                }
+            }
+        }
+        known
+    });
+    let topics = match fetched(call, group.group_id, wanted).await {
+        Ok(topics) => topics,
+        Err(error) => return Fetched { topics: Vec::new(), error },
+    };
+    let with_id = topics.into_iter().filter_map(|topic| {
+        let id = image.topic_by_name(&topic.topic).map(|topic| uuid(topic.id));
+        // Of all offsets, those of topics that are gone have no id to be shown by.
+        let shown = !by_ids || id.is_some();
+        shown.then(|| (id.unwrap_or_default(), topic, ErrorCode::None))
+    });
+    let topics = with_id.chain(unknown).collect();
+    Fetched { topics, error: ErrorCode::None }
+}
+
+fn asked_name<'n>(
+    image: &'n MetadataImage,
+    topic: &OffsetFetchRequestTopics<'n>,
+    by_ids: bool,
+) -> Result<&'n str, ErrorCode> {
+    if by_ids { by_id(image, topic.topic_id).map(|found| &*found.name) } else { Ok(topic.name) }
+}
+
+fn shown(
+    (topic_id, offsets, error): &(Uuid, TopicOffsets, ErrorCode),
+) -> OffsetFetchResponseTopics<'_> {
+    let one = |found| {
+        let of = partition(found, *error);
+        OffsetFetchResponsePartitions {
+            partition_index: of.partition_index,
+            committed_offset: of.committed_offset,
+            committed_leader_epoch: of.committed_leader_epoch,
+            metadata: of.metadata,
+            error_code: of.error_code,
+        }
+    };
+    OffsetFetchResponseTopics {
+        name: &offsets.topic,
+        topic_id: *topic_id,
+        partitions: offsets.partitions.iter().map(one).collect(),
+    }
+}

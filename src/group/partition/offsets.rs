@@ -1,0 +1,198 @@
+//! Offsets: commit, fetch, delete, expire.
+
+use super::super::ask::{TopicOffsets, Wanted};
+use super::super::classic::OffsetExpiry;
+use super::*;
+use millstream_io::units::{TimestampMs, TopicId};
+use std::collections::BTreeSet;
+
+impl GroupPartition {
+    pub(super) fn commit(
+        &mut self,
+        name: &Name,
+        commit: Commit,
+        reply: Promise<ErrorCode>,
+        now: Now,
+    ) -> Option<Entry> {
+        match self.checked_commit(name, &commit, now) {
+            Ok(entry_records) if commit.offsets.is_empty() => {
+                assert!(entry_records.is_empty(), "{} records of nothing", entry_records.len());
+                let _ = reply.send(ErrorCode::None);
+                None
+            }
+            Ok(records) => {
+                self.group_or_new(name, now).committing += 1;
+                let (group, offsets) = (name.clone(), commit.offsets);
+                Some(Entry { records, then: vec![Then::Committed { group, offsets, reply }] })
+            }
+            Err(error) => {
+                let _ = reply.send(error);
+                None
+            }
+        }
+    }
+
+    /// The records of a commit that may be made.
+    fn checked_commit(
+        &mut self,
+        name: &Name,
+        commit: &Commit,
+        now: Now,
+    ) -> Result<Vec<NewRecord>, ErrorCode> {
+        let is_full = self.groups.len() >= GROUPS_PER_PARTITION_MAX;
+        match self.groups.get_mut(name) {
+            Some(group) => {
+                let Commit { member_id, instance_id, .. } = commit;
+                let caller = Caller { member_id, instance_id: instance_id.as_deref() };
+                group.classic.validate_commit(caller, commit.generation, commit.kind, now)?;
+            }
+            None if commit.generation >= 0 && commit.knows_missing_groups => {
+                return Err(ErrorCode::GroupIdNotFound);
+            }
+            None if commit.generation >= 0 => return Err(ErrorCode::IllegalGeneration),
+            None if is_full => return Err(ErrorCode::CoordinatorNotAvailable),
+            None => {}
+        }
+        let one = |(topic, partition, committed): &(Name, i32, CommittedOffset)| {
+            offset_record(name, topic, *partition, Some(committed))
+        };
+        let records: Vec<NewRecord> = commit.offsets.iter().map(one).collect();
+        let bytes: usize = records.iter().map(NewRecord::bytes_max).sum();
+        if bytes > self.append_bytes_max {
+            return Err(ErrorCode::InvalidCommitOffsetSize);
+        }
+        Ok(records)
+    }
+
+    /// What is asked for; an unknown group has committed nothing.
+    pub(super) fn offsets(&self, name: &Name, wanted: Wanted) -> Vec<TopicOffsets> {
+        let offsets = self.groups.get(name).map(|group| &group.offsets);
+        match wanted {
+            Some(wanted) => wanted
+                .into_iter()
+                .map(|(topic, partitions)| {
+                    let known = offsets.and_then(|offsets| offsets.topic(&topic));
+                    let of = |p: i32| (p, known.and_then(|known| known.get(&p)).cloned());
+                    let partitions = partitions.into_iter().map(of).collect();
+                    TopicOffsets { topic, partitions }
+                })
+                .collect(),
+            None => {
+                let all = offsets.into_iter().flat_map(GroupOffsets::topics);
+                all.map(|(topic, partitions)| TopicOffsets {
+                    topic: topic.clone(),
+                    partitions: partitions.iter().map(|(p, c)| (*p, Some(c.clone()))).collect(),
+                })
+                .collect()
+            }
+        }
+    }
+
+    /// Forgets single offsets, except of topics that the group subscribes to (KIP-496).
+    pub(super) fn delete_offsets(
+        &mut self,
+        name: &Name,
+        wanted: Vec<(Name, i32)>,
+        reply: Promise<Result<Vec<ErrorCode>, ErrorCode>>,
+    ) -> Option<Entry> {
+        let Some(group) = self.groups.get(name) else {
+            let _ = reply.send(Err(ErrorCode::GroupIdNotFound));
+            return None;
+        };
+        if let Err(error) = group.classic.check_offset_delete() {
+            let _ = reply.send(Err(error));
+            return None;
+        }
+        let subscribed = group.classic.subscribed_topics();
+        // Of members whose words nobody can read it must be thought that they need every topic.
+        let is_read = |topic: &Name| match &subscribed {
+            Some(subscribed) => subscribed.contains(topic),
+            None => group.classic.members() > 0,
+        };
+        let mut answers = Vec::with_capacity(wanted.len());
+        let mut gone = Vec::new();
+        for (topic, partition) in wanted {
+            if is_read(&topic) {
+                answers.push(ErrorCode::GroupSubscribedToTopic);
+                continue;
+            }
+            answers.push(ErrorCode::None);
+            if group.offsets.get(&topic, partition).is_some() {
+                gone.push((topic, partition));
+            }
+        }
+        if gone.is_empty() {
+            let _ = reply.send(Ok(answers));
+            return None;
+        }
+        let mut entry = forget_offsets(name, gone);
+        entry.then.push(Then::ReplyEach(reply, answers));
+        Some(entry)
+    }
+
+    /// Forgets offsets that were kept long enough, and groups of which nothing is left.
+    pub fn expire(&mut self, retention_ms: u64, now: Now) -> Vec<Entry> {
+        let retention = i64::try_from(retention_ms).unwrap_or(i64::MAX);
+        let mut entries = Vec::new();
+        for (name, group) in &mut self.groups {
+            let over = expired(group, retention, now.wall);
+            entries.extend(without(name, group, over, now));
+        }
+        entries
+    }
+
+    /// Forgets offsets of topics that `is_there` denies.
+    pub fn topics_gone(
+        &mut self,
+        is_there: impl Fn(&str, TopicId) -> bool,
+        now: Now,
+    ) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (name, group) in &mut self.groups {
+            let gone = group.offsets.select(|topic, _, c| !is_there(topic, c.topic_id));
+            if !gone.is_empty() {
+                entries.extend(without(name, group, gone, now));
+            }
+        }
+        entries
+    }
+}
+
+/// Offsets of a group whose time is over (KIP-211).
+fn expired(group: &Group, retention_ms: i64, now: TimestampMs) -> Vec<(Arc<str>, i32)> {
+    if group.offsets.is_empty() {
+        return Vec::new();
+    }
+    let (since, subscribed) = match group.classic.offset_expiry() {
+        OffsetExpiry::Never => return Vec::new(),
+        OffsetExpiry::SinceCommit => (None, group.classic.subscribed_topics().unwrap_or_default()),
+        OffsetExpiry::SinceEmpty(since) => (Some(since), BTreeSet::new()),
+    };
+    group.offsets.select(|topic, _, committed| {
+        let from = committed.committed_at.max(since.unwrap_or(committed.committed_at));
+        let over = match committed.expires_at {
+            ..0 => now.since_ms(from) >= retention_ms,
+            at => now.get() >= at,
+        };
+        over && !subscribed.contains(topic)
+    })
+}
+
+/// Removes offsets, and the group when it has nothing else.
+fn without(name: &Name, group: &mut Group, gone: Vec<(Arc<str>, i32)>, now: Now) -> Option<Entry> {
+    let is_all = gone.len() == group.offsets.len();
+    if is_all
+        && group.committing == 0
+        && group.classic.is_removable()
+        && let Ok(entry) = end(name, group, now)
+    {
+        return Some(entry);
+    }
+    (!gone.is_empty()).then(|| forget_offsets(name, gone))
+}
+
+fn forget_offsets(name: &Name, gone: Vec<(Arc<str>, i32)>) -> Entry {
+    let records = gone.iter().map(|(topic, p)| offset_record(name, topic, *p, None)).collect();
+    let then = Then::Forgotten { group: name.clone(), offsets: gone, whole: false };
+    Entry { records, then: vec![then] }
+}

@@ -1,0 +1,368 @@
+use super::*;
+use crate::group::ask::TopicOffsets;
+use crate::group::classic::{CommitKind, JoinRules, Protocol, State, SyncRequest};
+use bytes::Bytes;
+use millstream_io::runtime::{Reply, oneshot};
+use millstream_io::units::{TimestampMs, TopicId};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const TOPIC: TopicId = TopicId::from_bytes([7; 16]);
+
+fn now(ms: u64) -> Now {
+    Now { ms, wall: TimestampMs::new(1_700_000_000_000 + ms as i64) }
+}
+
+fn settings() -> Settings {
+    Settings { initial_delay_ms: 0, ..Settings::default() }
+}
+
+fn name(text: &str) -> Name {
+    Name::from(text)
+}
+
+fn offset(offset: i64, at: Now) -> CommittedOffset {
+    CommittedOffset {
+        offset,
+        leader_epoch: 3,
+        metadata: format!("at {offset}").into(),
+        committed_at: at.wall,
+        expires_at: -1,
+        topic_id: TOPIC,
+    }
+}
+
+fn commit(member: &str, generation: i32, offsets: Vec<(Name, i32, CommittedOffset)>) -> Commit {
+    Commit {
+        member_id: name(member),
+        instance_id: None,
+        generation,
+        kind: CommitKind::Plain,
+        knows_missing_groups: false,
+        offsets,
+    }
+}
+
+/// A partition with its log, as the coordinator drives it.
+struct Bench {
+    groups: GroupPartition,
+    log: Vec<NewRecord>,
+    waiting: Vec<Entry>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench {
+            groups: GroupPartition::new(settings(), 1 << 20),
+            log: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn ask<T>(&mut self, group: &str, at: Now, ask: impl FnOnce(Promise<T>) -> Ask) -> Reply<T> {
+        let (promise, reply) = oneshot();
+        let entry = self.groups.ask(&name(group), ask(promise), at);
+        self.waiting.extend(entry);
+        reply
+    }
+
+    /// Appends everything that waits, and what follows from it.
+    fn flush(&mut self, at: Now) {
+        while !self.waiting.is_empty() {
+            for entry in std::mem::take(&mut self.waiting) {
+                self.log.extend(entry.records);
+                for then in entry.then {
+                    self.waiting.extend(self.groups.durable(then, at));
+                }
+            }
+        }
+    }
+
+    fn reload(&self, at: Now) -> GroupPartition {
+        let mut groups = GroupPartition::new(settings(), 1 << 20);
+        for record in &self.log {
+            let key = record.key.as_deref().unwrap();
+            groups.replay(LogRecord::decode(key, record.value.as_deref()).unwrap(), at);
+        }
+        groups.loaded();
+        groups
+    }
+
+    fn fetch(&mut self, group: &str, at: Now) -> Vec<TopicOffsets> {
+        let mut reply = self.ask(group, at, |reply| Ask::Offsets(None, reply));
+        reply.try_take().unwrap().unwrap().unwrap()
+    }
+
+    fn commit(&mut self, group: &str, at: Now, partition: i32, value: i64) -> Reply<ErrorCode> {
+        let offsets = vec![(name("t"), partition, offset(value, at))];
+        self.ask(group, at, |reply| Ask::Commit(commit("", -1, offsets), reply))
+    }
+
+    /// A group of one member, Stable. Its id and generation.
+    fn stable(&mut self, group: &str, at: Now) -> (Name, i32) {
+        let request = |member_id: Name| JoinRequest {
+            member_id,
+            instance_id: None,
+            client_id: name("client"),
+            client_host: name("/127.0.0.1"),
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: 10_000,
+            protocol_type: name("consumer"),
+            protocols: vec![Protocol { name: name("range"), metadata: Bytes::new() }],
+            new_member_uuid: name("uuid"),
+            rules: JoinRules::of_version(2),
+        };
+        let mut joined = self.ask(group, at, |waiter| Ask::Join(request(name("")), waiter));
+        for entry in self.groups.tick(at) {
+            self.waiting.push(entry);
+        }
+        let Some(Ok(Answer::Join(answer))) = joined.try_take() else { panic!("not joined") };
+        assert_eq!(answer.error, ErrorCode::None);
+        let sync = SyncRequest {
+            member_id: answer.member_id.clone(),
+            instance_id: None,
+            generation: answer.generation,
+            protocol_type: None,
+            protocol: None,
+            assignments: vec![(answer.member_id.clone(), Bytes::from_static(b"all"))],
+        };
+        let mut synced = self.ask(group, at, |waiter| Ask::Sync(sync, waiter));
+        assert!(synced.try_take().is_none(), "the assignment is not durable yet");
+        self.flush(at);
+        let Some(Ok(Answer::Sync(sync))) = synced.try_take() else { panic!("not synced") };
+        assert_eq!((sync.error, &sync.assignment[..]), (ErrorCode::None, &b"all"[..]));
+        (answer.member_id, answer.generation)
+    }
+}
+
+#[test]
+fn commit_is_answered_and_seen_when_it_is_durable() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let mut reply = bench.commit("g", at, 1, 42);
+    assert!(reply.try_take().is_none());
+    assert_eq!(bench.fetch("g", at), []);
+    bench.flush(at);
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
+    let seen = bench.fetch("g", at);
+    assert_eq!(seen[0].partitions, [(1, Some(offset(42, at)))]);
+    let again = Bench { groups: bench.reload(at), ..Bench::new() }.fetch("g", at);
+    assert_eq!(again, seen, "and after a start");
+}
+
+#[test]
+fn former_members_and_unknown_groups_commit_nothing() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let offsets = || vec![(name("t"), 0, offset(1, at))];
+    let mut reply = bench.ask("none", at, |r| Ask::Commit(commit("m", 3, offsets()), r));
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::IllegalGeneration)));
+    let (member, generation) = bench.stable("g", at);
+    let attempts = [
+        (commit(&member, generation - 1, offsets()), ErrorCode::IllegalGeneration),
+        (commit("other", generation, offsets()), ErrorCode::UnknownMemberId),
+        (commit("", -1, offsets()), ErrorCode::UnknownMemberId),
+    ];
+    for (attempt, due) in attempts {
+        let mut reply = bench.ask("g", at, |reply| Ask::Commit(attempt, reply));
+        assert_eq!(reply.try_take(), Some(Ok(due)));
+    }
+    assert!(bench.waiting.is_empty());
+    let mut reply = bench.ask("g", at, |r| Ask::Commit(commit(&member, generation, offsets()), r));
+    bench.flush(at);
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
+}
+
+#[test]
+fn commit_too_large_for_a_batch_is_refused_whole() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let text: Box<str> = "x".repeat(4000).into();
+    let one = |p| (name("t"), p, CommittedOffset { metadata: text.clone(), ..offset(1, at) });
+    let offsets = (0..300).map(one).collect();
+    let mut reply = bench.ask("g", at, |reply| Ask::Commit(commit("", -1, offsets), reply));
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::InvalidCommitOffsetSize)));
+    assert!(bench.groups.is_empty(), "and leaves no group behind");
+}
+
+#[test]
+fn only_a_group_without_members_is_deleted_and_then_nothing_is_left() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let mut reply = bench.ask("g", at, Ask::Delete);
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::GroupIdNotFound)));
+    let (member, generation) = bench.stable("g", at);
+    let offsets = (0..9000).map(|p| (name("t"), p, offset(1, at))).collect::<Vec<_>>();
+    for part in offsets.chunks(1000) {
+        let part = commit(&member, generation, part.to_vec());
+        drop(bench.ask("g", at, |reply| Ask::Commit(part, reply)));
+    }
+    bench.flush(at);
+    let mut reply = bench.ask("g", at, Ask::Delete);
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::NonEmptyGroup)));
+    let later = now(60_000);
+    let entries = bench.groups.tick(later);
+    bench.waiting.extend(entries);
+    bench.flush(later);
+    let mut reply = bench.ask("g", later, Ask::Delete);
+    let parts = std::mem::take(&mut bench.waiting).remove(0).split(100_000);
+    assert!(parts.len() > 1 && parts.iter().all(|part| part.bytes() <= 100_000));
+    bench.waiting = parts;
+    bench.flush(later);
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
+    assert!(bench.groups.is_empty() && bench.reload(later).is_empty());
+}
+
+#[test]
+fn stored_group_comes_back_with_its_members_and_their_shares() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let (member, generation) = bench.stable("g", at);
+    let mut again = Bench { groups: bench.reload(at), ..Bench::new() };
+    let mut described = again.ask("g", at, Ask::Describe);
+    let described = described.try_take().unwrap().unwrap().unwrap();
+    assert_eq!(described.state, State::Stable);
+    assert_eq!(described.members[0].member_id, member);
+    assert_eq!(described.members[0].assignment, b"all"[..]);
+    let heartbeat = Heartbeat { member_id: member, instance_id: None, generation };
+    let mut reply = again.ask("g", at, |reply| Ask::Heartbeat(heartbeat, reply));
+    assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
+    assert!(again.groups.next_deadline().is_some(), "its session runs again");
+}
+
+#[test]
+fn offsets_expire_when_their_time_is_over_and_not_while_they_are_read() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    drop(bench.commit("alone", at, 0, 1));
+    let (member, generation) = bench.stable("read", at);
+    let offsets = vec![(name("t"), 0, offset(5, at))];
+    drop(bench.ask("read", at, |r| Ask::Commit(commit(&member, generation, offsets), r)));
+    bench.flush(at);
+    assert!(bench.groups.expire(1000, now(999)).is_empty());
+    let entries = bench.groups.expire(1000, now(1000));
+    bench.waiting.extend(entries);
+    bench.flush(now(1000));
+    assert_eq!((bench.fetch("alone", at).len(), bench.groups.len()), (0, 1));
+    // Its subscription cannot be read, so nobody knows that it does not need the topic.
+    assert_eq!(bench.fetch("read", at).len(), 1);
+    let gone = now(30_000);
+    let entries = bench.groups.tick(gone);
+    bench.waiting.extend(entries);
+    bench.flush(gone);
+    assert!(bench.groups.expire(1000, now(30_500)).is_empty(), "the time counts from the end");
+    let entries = bench.groups.expire(1000, now(31_000));
+    bench.waiting.extend(entries);
+    bench.flush(now(31_000));
+    assert!(bench.groups.is_empty() && bench.reload(gone).is_empty());
+}
+
+#[test]
+fn offsets_die_with_their_topic_also_when_a_new_one_has_its_name() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    drop(bench.commit("g", at, 0, 1));
+    bench.flush(at);
+    assert!(bench.groups.topics_gone(|topic, id| (topic, id) == ("t", TOPIC), at).is_empty());
+    let other = TopicId::from_bytes([8; 16]);
+    let entries = bench.groups.topics_gone(|topic, id| (topic, id) == ("t", other), at);
+    bench.waiting.extend(entries);
+    bench.flush(at);
+    assert!(bench.groups.is_empty() && bench.reload(at).is_empty());
+}
+
+#[test]
+fn everybody_is_answered_when_the_partition_is_lost() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let mut committed = bench.commit("g", at, 0, 1);
+    let (mut deleted, _) = {
+        drop(bench.commit("h", at, 0, 1));
+        bench.flush(at);
+        (bench.ask("h", at, Ask::Delete), ())
+    };
+    assert_eq!(committed.try_take(), Some(Ok(ErrorCode::None)), "that one was durable");
+    let mut committed = bench.commit("g", at, 0, 2);
+    let entries = std::mem::take(&mut bench.waiting);
+    bench.groups.abandon(entries, ErrorCode::NotCoordinator);
+    assert_eq!(committed.try_take(), Some(Ok(ErrorCode::NotCoordinator)));
+    assert_eq!(deleted.try_take(), Some(Ok(ErrorCode::NotCoordinator)));
+    assert!(bench.groups.is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Commit(u8, i32, i64),
+    DeleteOffset(u8, i32),
+    Delete(u8),
+    Flush,
+    Reload,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..3u8, 0..3i32, 0..100i64).prop_map(|(g, p, o)| Step::Commit(g, p, o)),
+        2 => (0..3u8, 0..3i32).prop_map(|(g, p)| Step::DeleteOffset(g, p)),
+        1 => (0..3u8).prop_map(Step::Delete),
+        4 => Just(Step::Flush),
+        1 => Just(Step::Reload),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+proptest! {
+    /// Goal: what was answered with success is what a fetch shows, then and after any restart.
+    /// Method: a map of what was answered; a restart loses what waits, and its askers know nothing.
+    #[test]
+    fn walk_shows_what_was_answered(steps in steps()) {
+        let (mut bench, at) = (Bench::new(), now(0));
+        let mut model: BTreeMap<(u8, i32), i64> = BTreeMap::new();
+        for step in steps {
+            match step {
+                // Each answer is awaited here, so the model need not order what is on its way.
+                Step::Commit(g, p, o) => {
+                    let mut reply = bench.commit(&g.to_string(), at, p, o);
+                    bench.flush(at);
+                    prop_assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
+                    model.insert((g, p), o);
+                }
+                Step::DeleteOffset(g, p) => {
+                    let wanted = vec![(name("t"), p)];
+                    let mut reply =
+                        bench.ask(&g.to_string(), at, |r| Ask::DeleteOffsets(wanted, r));
+                    bench.flush(at);
+                    let known = model.keys().any(|(group, _)| *group == g);
+                    let answer = reply.try_take().unwrap().unwrap();
+                    if let Ok(answers) = answer {
+                        prop_assert_eq!(answers, [ErrorCode::None]);
+                        model.remove(&(g, p));
+                    } else {
+                        prop_assert!(!known);
+                    }
+                }
+                Step::Delete(g) => {
+                    let mut reply = bench.ask(&g.to_string(), at, Ask::Delete);
+                    bench.flush(at);
+                    if reply.try_take() == Some(Ok(ErrorCode::None)) {
+                        model.retain(|(group, _), _| *group != g);
+                    } else {
+                        prop_assert!(!model.keys().any(|(group, _)| *group == g));
+                    }
+                }
+                Step::Flush => bench.flush(at),
+                Step::Reload => {
+                    // On its way, and lost with the power: nobody was told of it.
+                    drop(bench.commit("0", at, 2, 999));
+                    bench.waiting.clear();
+                    bench.groups = bench.reload(at);
+                }
+            }
+            for g in 0..3u8 {
+                let shown: BTreeMap<i32, i64> = bench
+                    .fetch(&g.to_string(), at)
+                    .into_iter()
+                    .flat_map(|topic| topic.partitions)
+                    .filter_map(|(p, committed)| Some((p, committed?.offset)))
+                    .collect();
+                let due: BTreeMap<i32, i64> = model
+                    .iter()
+                    .filter(|((group, _), _)| *group == g)
+                    .map(|((_, p), o)| (*p, *o))
+                    .collect();
+                prop_assert_eq!(shown, due);
+            }
+        }
+    }
+}
