@@ -11,6 +11,8 @@
 mod alter_configs;
 mod api_versions;
 mod config_resources;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod deep_validation;
@@ -251,6 +253,11 @@ impl Call {
         format!("/{}", self.caller.host)
     }
 
+    /// The body's bytes, shared with the frame.
+    fn body(&self) -> Bytes {
+        self.frame.slice(self.body_at..)
+    }
+
     /// Bytes of the request, shared with its frame.
     fn share(&self, bytes: &[u8]) -> Bytes {
         if bytes.is_empty() { Bytes::new() } else { self.frame.slice_ref(bytes) }
@@ -327,6 +334,8 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::OffsetDelete => offset_delete::handle(call).await,
         ApiKey::DescribeCluster => describe_cluster::handle(call),
         ApiKey::DescribeProducers => describe_producers::handle(call).await,
+        ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::handle(call).await,
+        ApiKey::ConsumerGroupDescribe => consumer_group_describe::handle(call).await,
         ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(call).await,
         key => Err(Close::NotServed { key, version: call.version }),
     }

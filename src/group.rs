@@ -14,3 +14,4 @@ pub mod log_record;
 pub mod offsets;
 pub mod partition;
 pub mod placement;
+mod topics;

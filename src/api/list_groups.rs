@@ -4,9 +4,6 @@ use super::{Answer, Call, Close};
 use crate::group::ask::Listed;
 use crate::wire::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
-/// The type of every group here.
-const CLASSIC: &str = "classic";
-
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: ListGroupsRequest<'_> = call.request()?;
     let listed = match call.core.groups.list().await {
@@ -20,14 +17,14 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         asked.is_empty() || asked.iter().any(|asked| asked.eq_ignore_ascii_case(is))
     };
     let wanted = |listed: &&Listed| {
-        is_one_of(&request.states_filter, listed.state.name())
-            && is_one_of(&request.types_filter, CLASSIC)
+        is_one_of(&request.states_filter, listed.state)
+            && is_one_of(&request.types_filter, listed.kind.name())
     };
     let groups = listed.iter().filter(wanted).map(|listed| ListedGroup {
         group_id: &listed.group,
         protocol_type: &listed.protocol_type,
-        group_state: listed.state.name(),
-        group_type: CLASSIC,
+        group_state: listed.state,
+        group_type: listed.kind.name(),
     });
     call.respond(&ListGroupsResponse { groups: groups.collect(), ..Default::default() })
 }

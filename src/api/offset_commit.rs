@@ -15,8 +15,6 @@ use millstream_io::clock::Clock;
 
 /// Version from which topics go by id (KIP-848).
 const IDS_SINCE: i16 = 10;
-/// Version from which a missing group has an error of its own.
-const MISSING_GROUPS_SINCE: i16 = 9;
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: OffsetCommitRequest<'_> = call.request()?;
@@ -29,7 +27,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
             instance_id: request.group_instance_id.map(name),
             generation: request.generation_id_or_member_epoch,
             kind: CommitKind::Plain,
-            knows_missing_groups: call.version >= MISSING_GROUPS_SINCE,
+            version: call.version,
             offsets,
         };
         let answered = ask(call, request.group_id, |reply| Ask::Commit(commit, reply)).await;

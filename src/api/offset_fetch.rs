@@ -4,7 +4,7 @@ use super::groups::{ask, name};
 use super::topics::{by_id, uuid};
 use super::{Answer, Call, Close};
 use crate::cluster::image::MetadataImage;
-use crate::group::ask::{Ask, TopicOffsets, Wanted};
+use crate::group::ask::{Ask, FetchedBy, TopicOffsets, Wanted};
 use crate::group::offsets::CommittedOffset;
 use crate::wire::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
@@ -19,6 +19,8 @@ const MANY_GROUPS_SINCE: i16 = 8;
 const IDS_SINCE: i16 = 10;
 /// Version from which an error of the group has a place of its own.
 const GROUP_ERROR_SINCE: i16 = 2;
+/// Before version 9 nobody says which member asks.
+const NOBODY: FetchedBy = FetchedBy { member_id: None, epoch: -1 };
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: OffsetFetchRequest<'_> = call.request()?;
@@ -33,7 +35,7 @@ async fn one(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Cl
     let wanted: Wanted = request.topics.as_ref().map(|topics| {
         topics.iter().map(|topic| (name(topic.name), topic.partition_indexes.clone())).collect()
     });
-    let (topics, error) = match fetched(call, request.group_id, wanted.clone()).await {
+    let (topics, error) = match fetched(call, request.group_id, wanted.clone(), NOBODY).await {
         Ok(topics) => (topics, ErrorCode::None),
         Err(error) if call.version < GROUP_ERROR_SINCE => (nothing(wanted), error),
         Err(error) => (Vec::new(), error),
@@ -65,11 +67,16 @@ fn partition(
 }
 
 /// Offsets of a group. Before any group was used here, none has committed anything.
-async fn fetched(call: &Call, group: &str, wanted: Wanted) -> Result<Vec<TopicOffsets>, ErrorCode> {
+async fn fetched(
+    call: &Call,
+    group: &str,
+    wanted: Wanted,
+    by: FetchedBy,
+) -> Result<Vec<TopicOffsets>, ErrorCode> {
     if call.core.groups.partition(group).is_none() {
         return Ok(nothing(wanted));
     }
-    ask(call, group, |reply| Ask::Offsets(wanted, reply)).await?
+    ask(call, group, |reply| Ask::Offsets(wanted, by, reply)).await?
 }
 
 fn nothing(wanted: Wanted) -> Vec<TopicOffsets> {
@@ -122,7 +129,8 @@ async fn of_group(
         }
         known
     });
-    let topics = match fetched(call, group.group_id, wanted).await {
+    let by = FetchedBy { member_id: group.member_id.map(name), epoch: group.member_epoch };
+    let topics = match fetched(call, group.group_id, wanted, by).await {
         Ok(topics) => topics,
         Err(error) => return Fetched { topics: Vec::new(), error },
     };

@@ -1,10 +1,10 @@
 //! What is asked of a group from any core, owned, and by what each asker waits.
 
-use super::classic::{
-    Answer, CommitKind, Description, JoinRequest, Leaving, Name, State, SyncRequest,
-};
+use super::classic::{Answer, CommitKind, Description, JoinRequest, Leaving, Name, SyncRequest};
+use super::consumer::{GroupDescription, HeartbeatAnswer};
 use super::offsets::CommittedOffset;
 use crate::wire::ErrorCode;
+use bytes::Bytes;
 use millstream_io::runtime::Promise;
 
 /// What a client of a classic group waits by.
@@ -18,9 +18,12 @@ pub enum Ask {
     Heartbeat(Heartbeat, Promise<ErrorCode>),
     Leave(Vec<Leaving>, Waiter),
     Commit(Commit, Promise<ErrorCode>),
-    Offsets(Wanted, Promise<Result<Vec<TopicOffsets>, ErrorCode>>),
-    /// The group as it is; `None` when there is none.
+    Offsets(Wanted, FetchedBy, Promise<Result<Vec<TopicOffsets>, ErrorCode>>),
+    /// A classic group as it is; `None` when there is none.
     Describe(Promise<Option<Description>>),
+    ConsumerHeartbeat(ConsumerHeartbeat, Promise<Result<HeartbeatAnswer, Refusal>>),
+    /// A group of the consumer protocol as it is; `None` when there is none.
+    ConsumerDescribe(Promise<Option<GroupDescription>>),
     Delete(Promise<ErrorCode>),
     /// Forget offsets; one answer for each, in order.
     DeleteOffsets(Vec<(Name, i32)>, Promise<Result<Vec<ErrorCode>, ErrorCode>>),
@@ -42,9 +45,41 @@ pub struct Commit {
     /// Below 0: the client uses the group for its offsets alone.
     pub generation: i32,
     pub kind: CommitKind,
-    /// Whether the client knows of GROUP_ID_NOT_FOUND here (OffsetCommit 9 on).
-    pub knows_missing_groups: bool,
+    /// Version of the request.
+    pub version: i16,
     pub offsets: Vec<(Name, i32, CommittedOffset)>,
+}
+
+/// Who fetches offsets. A member of the consumer protocol says so.
+#[derive(Clone, Debug, Default)]
+pub struct FetchedBy {
+    pub member_id: Option<Name>,
+    /// Below 0: no member.
+    pub epoch: i32,
+}
+
+/// A heartbeat of the consumer protocol (KIP-848).
+#[derive(Debug)]
+pub struct ConsumerHeartbeat {
+    /// The request's body, which was read before.
+    pub body: Bytes,
+    pub version: i16,
+    pub client_id: Name,
+    pub client_host: Name,
+    pub fresh_member_id: Name,
+}
+
+/// Why a heartbeat is refused, with words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal { code, message: String::new() }
+    }
 }
 
 /// Which offsets are wanted; `None` for all.
@@ -62,7 +97,25 @@ pub struct TopicOffsets {
 pub struct Listed {
     pub group: Name,
     pub protocol_type: Name,
-    pub state: State,
+    pub state: &'static str,
+    pub kind: GroupKind,
+}
+
+/// Which protocol a group follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    Classic,
+    Consumer,
+}
+
+impl GroupKind {
+    /// The name that ListGroups tells.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupKind::Classic => "classic",
+            GroupKind::Consumer => "consumer",
+        }
+    }
 }
 
 impl Ask {
@@ -84,14 +137,17 @@ impl Ask {
             Ask::Heartbeat(_, reply) | Ask::Commit(_, reply) | Ask::Delete(reply) => {
                 let _ = reply.send(error);
             }
-            Ask::Offsets(_, reply) => {
+            Ask::Offsets(_, _, reply) => {
                 let _ = reply.send(Err(error));
+            }
+            Ask::ConsumerHeartbeat(_, reply) => {
+                let _ = reply.send(Err(error.into()));
             }
             Ask::DeleteOffsets(_, reply) => {
                 let _ = reply.send(Err(error));
             }
             // Dropped: the asker learns that nobody answers.
-            Ask::Describe(_) => {}
+            Ask::Describe(_) | Ask::ConsumerDescribe(_) => {}
         }
     }
 }

@@ -7,11 +7,12 @@
 
 use super::ask::{Ask, Listed};
 use super::classic::{Name, Now, Settings};
+use super::consumer::{ConsumerSettings, TopicsView};
 use super::limits::{
     APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS, QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX,
 };
 use super::loader;
-use super::partition::{Entry, GroupPartition, Then};
+use super::partition::{Entry, GroupPartition, GroupSettings, Then};
 use super::placement::OFFSETS_TOPIC;
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
@@ -114,7 +115,10 @@ impl Coordinator {
         }
         let place = self.0.partitions.borrow().get(&at).map(|(place, _)| place.clone());
         match place {
-            Some(place) if !self.0.stopping.get() => place.ask(group, ask, self.now()),
+            Some(place) if !self.0.stopping.get() => {
+                let image = self.0.metadata.get();
+                place.ask(group, ask, &*image, self.now());
+            }
             Some(_) | None => ask.refuse(ErrorCode::NotCoordinator),
         }
     }
@@ -151,16 +155,23 @@ impl Coordinator {
         Now { ms, wall: self.0.clock.wall() }
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> GroupSettings {
         let broker = &self.0.metadata.get().broker;
-        Settings {
+        let classic = Settings {
             session_ms_min: broker.group_session_ms_min,
             session_ms_max: broker.group_session_ms_max,
             initial_delay_ms: broker.group_initial_delay_ms,
             size_max: usize::try_from(broker.group_size_max).unwrap_or(usize::MAX),
             record_bytes_max: self.append_bytes_max(),
             ..Settings::default()
-        }
+        };
+        let consumer = ConsumerSettings {
+            session_timeout_ms: broker.consumer_session_ms,
+            heartbeat_interval_ms: broker.consumer_heartbeat_ms,
+            members_max: usize::try_from(broker.consumer_group_size_max).unwrap_or(usize::MAX),
+            ..ConsumerSettings::default()
+        };
+        GroupSettings { classic, consumer }
     }
 
     /// The largest batch of records that the topic takes.
@@ -194,7 +205,7 @@ impl Coordinator {
             let replay = |record| groups.replay(record, now);
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
-                    groups.loaded();
+                    groups.loaded(self.now());
                     if loaded.records > 0 {
                         log::info("groups", "loaded a partition of the offsets topic")
                             .field("partition", place.at)
@@ -203,7 +214,8 @@ impl Coordinator {
                             .field("unreadable", loaded.unreadable)
                             .emit();
                     }
-                    place.activate(groups, self.append_bytes_max(), self.now());
+                    let image = self.0.metadata.get();
+                    place.activate(groups, self.append_bytes_max(), &*image, self.now());
                     return;
                 }
                 Err(reason) => {
@@ -223,7 +235,7 @@ impl Coordinator {
         loop {
             let seen = place.work.seen();
             let now = self.now();
-            place.tick(now);
+            place.tick(&*self.0.metadata.get(), now);
             looks.look(self, place, now);
             let Some(batch) = place.take_batch() else {
                 let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
@@ -289,13 +301,13 @@ impl Looks {
 }
 
 impl Place {
-    fn ask(&self, group: Name, ask: Ask, now: Now) {
+    fn ask(&self, group: Name, ask: Ask, topics: &dyn TopicsView, now: Now) {
         match &mut *self.state.borrow_mut() {
             State::Active(active) if active.queued_bytes > QUEUED_BYTES_MAX => {
                 ask.refuse(ErrorCode::CoordinatorNotAvailable);
             }
             State::Active(active) => {
-                let entry = active.groups.ask(&group, ask, now);
+                let entry = active.groups.ask(&group, ask, topics, now);
                 active.queue(entry);
             }
             State::Loading(waiting) if waiting.len() < WAITING_FOR_LOAD_MAX => {
@@ -308,12 +320,18 @@ impl Place {
         self.work.signal();
     }
 
-    fn activate(&self, groups: GroupPartition, batch_bytes_max: usize, now: Now) {
+    fn activate(
+        &self,
+        groups: GroupPartition,
+        batch_bytes_max: usize,
+        topics: &dyn TopicsView,
+        now: Now,
+    ) {
         let active = Active { groups, batch_bytes_max, queue: Vec::new(), queued_bytes: 0 };
         let before = self.state.replace(State::Active(active));
         if let State::Loading(waiting) = before {
             for (group, ask) in waiting {
-                self.ask(group, ask, now);
+                self.ask(group, ask, topics, now);
             }
         }
     }
@@ -345,8 +363,8 @@ impl Place {
         }
     }
 
-    fn tick(&self, now: Now) {
-        self.with_groups(|groups| groups.tick(now));
+    fn tick(&self, topics: &dyn TopicsView, now: Now) {
+        self.with_groups(|groups| groups.tick(topics, now));
     }
 
     fn next_deadline(&self) -> Option<u64> {

@@ -1,6 +1,11 @@
 //! Records of `__consumer_offsets` as the coordinator thinks of them, to and from bytes.
 
+mod consumer;
+
+pub use consumer::encode as consumer;
+
 use super::classic::{GroupSnapshot, MemberSnapshot, Name};
+use super::consumer::ConsumerRecord;
 use super::offsets::CommittedOffset;
 use crate::wire::messages::group_log::{
     GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue,
@@ -23,6 +28,11 @@ pub enum LogRecord {
     Group {
         group: String,
         snapshot: Option<Box<GroupSnapshot>>,
+    },
+    /// A group of the consumer protocol (KIP-848).
+    Consumer {
+        group: String,
+        record: ConsumerRecord,
     },
     /// A kind that this broker does not write: groups of other protocols.
     Other {
@@ -121,7 +131,10 @@ impl LogRecord {
                 let snapshot = value.map(snapshot).transpose()?.map(Box::new);
                 Ok(LogRecord::Group { group: key.group.to_owned(), snapshot })
             }
-            kind => Ok(LogRecord::Other { kind }),
+            kind => Ok(match consumer::decode(kind, &mut reader, value)? {
+                Some((group, record)) => LogRecord::Consumer { group, record },
+                None => LogRecord::Other { kind },
+            }),
         }
     }
 }

@@ -5,17 +5,22 @@
 //! [`GroupPartition::durable`]. When an append fails, everything here is thrown away
 //! ([`GroupPartition::abandon`]) and built again from the log, so nothing needs to be taken back.
 
+mod consumer;
+mod group;
 mod offsets;
 
-use super::ask::{Ask, Commit, Heartbeat, Listed, Waiter};
+use super::ask::{Ask, Commit, Heartbeat, Listed, Refusal, Waiter};
+use super::classic::ClassicGroup;
 use super::classic::{
-    Answer, Caller, ClassicGroup, GroupSnapshot, JoinAnswer, JoinRequest, LeaveAnswer, Leaving,
-    Left, Name, Now, Outcome, Settings, Store, StoreNumber, SyncAnswer,
+    Answer, Caller, GroupSnapshot, JoinAnswer, JoinRequest, LeaveAnswer, Leaving, Left, Name, Now,
+    Outcome, Settings, Store, StoreNumber, SyncAnswer,
 };
+use super::consumer::{ConsumerSettings, HeartbeatAnswer, TopicsView};
 use super::limits::GROUPS_PER_PARTITION_MAX;
 use super::log_record::{self, LogRecord};
 use super::offsets::{CommittedOffset, GroupOffsets};
 use crate::wire::ErrorCode;
+use group::{Group, Kind};
 use millstream_io::batch::NewRecord;
 use millstream_io::runtime::Promise;
 use std::cmp::Reverse;
@@ -49,6 +54,13 @@ impl Entry {
     }
 }
 
+/// Settings of the broker that concern groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupSettings {
+    pub classic: Settings,
+    pub consumer: ConsumerSettings,
+}
+
 /// What follows when an entry is durable.
 #[derive(Debug)]
 pub enum Then {
@@ -68,6 +80,7 @@ pub enum Then {
         whole: bool,
     },
     Reply(Promise<ErrorCode>),
+    Beat(Promise<Result<HeartbeatAnswer, Refusal>>, HeartbeatAnswer),
     ReplyEach(Promise<Result<Vec<ErrorCode>, ErrorCode>>, Vec<ErrorCode>),
 }
 
@@ -82,27 +95,17 @@ impl Then {
             Then::ReplyEach(reply, _) => {
                 let _ = reply.send(Err(error));
             }
+            Then::Beat(reply, _) => {
+                let _ = reply.send(Err(error.into()));
+            }
         }
     }
-}
-
-/// A group with its offsets.
-#[derive(Debug)]
-struct Group {
-    classic: ClassicGroup<Waiter>,
-    offsets: GroupOffsets,
-    /// Commits on their way to the log.
-    committing: usize,
-    /// A record of it may be in the log.
-    is_on_disk: bool,
-    /// The deadline that stands in the heap.
-    armed: Option<u64>,
 }
 
 /// The groups of one partition. Lives on the core that owns the partition.
 #[derive(Debug)]
 pub struct GroupPartition {
-    settings: Settings,
+    settings: GroupSettings,
     /// The largest batch of records that can be appended.
     append_bytes_max: usize,
     groups: HashMap<Name, Group>,
@@ -110,7 +113,7 @@ pub struct GroupPartition {
 }
 
 impl GroupPartition {
-    pub fn new(settings: Settings, append_bytes_max: usize) -> GroupPartition {
+    pub fn new(settings: GroupSettings, append_bytes_max: usize) -> GroupPartition {
         GroupPartition {
             settings,
             append_bytes_max,
@@ -138,35 +141,48 @@ impl GroupPartition {
                 }
             }
             LogRecord::Group { group, snapshot } => {
-                let (name, settings) = (Name::from(group), self.settings);
-                let group = self.group_or_new(&name, now);
-                group.is_on_disk = snapshot.is_some();
-                group.classic = match snapshot {
-                    Some(snapshot) => ClassicGroup::restore(settings, *snapshot, now),
-                    None => ClassicGroup::new(settings, now),
-                };
+                let settings = self.settings.classic;
+                self.group_or_new(&Name::from(group), now).replay(snapshot, settings, now);
+            }
+            LogRecord::Consumer { group, record } => {
+                let settings = self.settings.clone();
+                let group = self.group_or_new(&Name::from(group), now);
+                group.replay_consumer(&record, &settings, now);
             }
             LogRecord::Other { .. } => {}
         }
     }
 
     /// The whole log was replayed.
-    pub fn loaded(&mut self) {
+    pub fn loaded(&mut self, now: Now) {
         self.groups.retain(|_, group| group.is_on_disk || !group.offsets.is_empty());
         let names: Vec<Name> = self.groups.keys().cloned().collect();
         for name in names {
-            self.arm(&name);
+            if let Some(Group { kind: Kind::Consumer(consumer), .. }) = self.groups.get_mut(&name) {
+                consumer.loaded(now.ms);
+            }
+            self.arm(&name, now.ms);
         }
     }
 
     /// Answers a question, now or when what it changed is durable.
-    pub fn ask(&mut self, name: &Name, ask: Ask, now: Now) -> Option<Entry> {
+    pub fn ask(
+        &mut self,
+        name: &Name,
+        ask: Ask,
+        topics: &dyn TopicsView,
+        now: Now,
+    ) -> Option<Entry> {
+        if self.groups.get(name).is_some_and(|group| group.ending) {
+            ask.refuse(ErrorCode::CoordinatorNotAvailable);
+            return None;
+        }
         let entry = match ask {
             Ask::Join(request, waiter) => self.join(name, request, waiter, now),
-            Ask::Sync(request, waiter) => match self.groups.get_mut(name) {
+            Ask::Sync(request, waiter) => match self.classic(name) {
                 Some(group) => {
-                    let outcome = group.classic.sync(request, waiter, now);
-                    settle(name, group, outcome)
+                    let outcome = group.sync(request, waiter, now);
+                    self.settle(name, outcome)
                 }
                 None => {
                     let answer = SyncAnswer::refused(ErrorCode::UnknownMemberId);
@@ -180,19 +196,30 @@ impl GroupPartition {
             }
             Ask::Leave(leaving, waiter) => self.leave(name, leaving, waiter, now),
             Ask::Commit(commit, reply) => self.commit(name, commit, reply, now),
-            Ask::Offsets(wanted, reply) => {
-                let _ = reply.send(Ok(self.offsets(name, wanted)));
+            Ask::Offsets(wanted, by, reply) => {
+                let _ = reply.send(self.offsets(name, wanted, &by));
                 None
             }
             Ask::Describe(reply) => {
-                let group = self.groups.get(name);
-                let _ = reply.send(group.map(|group| group.classic.describe()));
+                let group = self.classic(name);
+                let _ = reply.send(group.map(|group| group.describe()));
+                None
+            }
+            Ask::ConsumerHeartbeat(beat, reply) => {
+                self.consumer_heartbeat(name, &beat, reply, topics, now)
+            }
+            Ask::ConsumerDescribe(reply) => {
+                let described = match self.groups.get(name).map(|group| &group.kind) {
+                    Some(Kind::Consumer(group)) => Some(group.describe(topics)),
+                    Some(Kind::Classic(_)) | None => None,
+                };
+                let _ = reply.send(described);
                 None
             }
             Ask::Delete(reply) => self.delete(name, reply, now),
             Ask::DeleteOffsets(offsets, reply) => self.delete_offsets(name, offsets, reply),
         };
-        self.arm(name);
+        self.arm(name, now.ms);
         self.drop_if_nothing(name);
         entry
     }
@@ -201,10 +228,9 @@ impl GroupPartition {
     pub fn durable(&mut self, then: Then, now: Now) -> Option<Entry> {
         match then {
             Then::Stored { group: name, number } => {
-                let group = self.groups.get_mut(&name)?;
-                let outcome = group.classic.stored(number, now);
-                let entry = settle(&name, group, outcome);
-                self.arm(&name);
+                let outcome = self.classic(&name)?.stored(number, now);
+                let entry = self.settle(&name, outcome);
+                self.arm(&name, now.ms);
                 entry
             }
             Then::Committed { group: name, offsets, reply } => {
@@ -231,6 +257,10 @@ impl GroupPartition {
                 let _ = reply.send(ErrorCode::None);
                 None
             }
+            Then::Beat(reply, answer) => {
+                let _ = reply.send(Ok(answer));
+                None
+            }
             Then::ReplyEach(reply, answers) => {
                 let _ = reply.send(Ok(answers));
                 None
@@ -239,7 +269,7 @@ impl GroupPartition {
     }
 
     /// Does what is due by the clock.
-    pub fn tick(&mut self, now: Now) -> Vec<Entry> {
+    pub fn tick(&mut self, topics: &dyn TopicsView, now: Now) -> Vec<Entry> {
         let mut entries = Vec::new();
         while let Some(Reverse((due, _))) = self.deadlines.peek()
             && *due <= now.ms
@@ -250,9 +280,19 @@ impl GroupPartition {
                 continue;
             }
             group.armed = None;
-            let outcome = group.classic.tick(now);
-            entries.extend(settle(&name, group, outcome));
-            self.arm(&name);
+            let entry = match &mut group.kind {
+                Kind::Classic(classic) => {
+                    let outcome = classic.tick(now);
+                    self.settle(&name, outcome)
+                }
+                Kind::Consumer(consumer) => {
+                    let records = consumer.tick(topics, now.ms);
+                    self.consumer_entry(&name, &records, None)
+                }
+            };
+            entries.extend(entry);
+            // What is left to do is done at the next tick, so that no group holds up the others.
+            self.arm(&name, now.ms + 1);
             self.drop_if_nothing(&name);
         }
         entries
@@ -270,18 +310,15 @@ impl GroupPartition {
             then.refuse(error);
         }
         for (_, group) in std::mem::take(&mut self.groups) {
-            send_all(group.classic.abandon(error));
+            if let Kind::Classic(classic) = group.kind {
+                send_all(classic.abandon(error));
+            }
         }
     }
 
     /// Every group.
     pub fn list(&self) -> Vec<Listed> {
-        let one = |(name, group): (&Name, &Group)| Listed {
-            group: name.clone(),
-            protocol_type: Name::from(group.classic.protocol_type().unwrap_or("")),
-            state: group.classic.state(),
-        };
-        self.groups.iter().map(one).collect()
+        self.groups.iter().map(|(name, group)| group.listed(name)).collect()
     }
 
     fn join(
@@ -305,16 +342,29 @@ impl GroupPartition {
                 return None;
             }
         }
+        let settings = self.settings.classic;
         let group = self.group_or_new(name, now);
-        let outcome = group.classic.join(request, waiter, now);
-        settle(name, group, outcome)
+        let Some(before) = group.become_classic(name, settings, now) else {
+            refuse(waiter, ErrorCode::InconsistentGroupProtocol);
+            return None;
+        };
+        let Kind::Classic(classic) = &mut group.kind else {
+            panic!("group {name:?} did not become a classic one");
+        };
+        let outcome = classic.join(request, waiter, now);
+        let mut entry = Entry { records: before, then: Vec::new() };
+        if let Some(Entry { records, then }) = self.settle(name, outcome) {
+            entry.records.extend(records);
+            entry.then.extend(then);
+        }
+        (!entry.records.is_empty()).then_some(entry)
     }
 
     fn heartbeat(&mut self, name: &Name, heartbeat: &Heartbeat, now: Now) -> ErrorCode {
-        let Some(group) = self.groups.get_mut(name) else { return ErrorCode::UnknownMemberId };
+        let Some(group) = self.classic(name) else { return ErrorCode::UnknownMemberId };
         let Heartbeat { member_id, instance_id, generation } = heartbeat;
         let caller = Caller { member_id, instance_id: instance_id.as_deref() };
-        match group.classic.heartbeat(caller, *generation, now) {
+        match group.heartbeat(caller, *generation, now) {
             Ok(()) => ErrorCode::None,
             Err(error) => error,
         }
@@ -327,22 +377,22 @@ impl GroupPartition {
         waiter: Waiter,
         now: Now,
     ) -> Option<Entry> {
-        let Some(group) = self.groups.get_mut(name) else {
+        let Some(group) = self.classic(name) else {
             let error = ErrorCode::UnknownMemberId;
             let members = leaving.into_iter().map(|member| Left { member, error }).collect();
             let answer = LeaveAnswer { error: ErrorCode::None, members };
             let _ = waiter.send(Answer::Leave(answer));
             return None;
         };
-        let outcome = group.classic.leave(leaving, waiter, now);
-        settle(name, group, outcome)
+        let outcome = group.leave(leaving, waiter, now);
+        self.settle(name, outcome)
     }
 
     /// Ends a group without members, with all its offsets.
     fn delete(&mut self, name: &Name, reply: Promise<ErrorCode>, now: Now) -> Option<Entry> {
         let ended = match self.groups.get_mut(name) {
             None => Err(ErrorCode::GroupIdNotFound),
-            Some(group) => group.classic.check_delete().and_then(|()| end(name, group, now)),
+            Some(group) => group.end(name, now),
         };
         match ended {
             Ok(mut entry) => {
@@ -356,21 +406,43 @@ impl GroupPartition {
         }
     }
 
-    fn group_or_new(&mut self, name: &Name, now: Now) -> &mut Group {
-        let settings = self.settings;
-        self.groups.entry(name.clone()).or_insert_with(|| Group {
-            classic: ClassicGroup::new(settings, now),
-            offsets: GroupOffsets::default(),
-            committing: 0,
-            is_on_disk: false,
-            armed: None,
-        })
+    /// The group, if it is a classic one.
+    fn classic(&mut self, name: &Name) -> Option<&mut ClassicGroup<Waiter>> {
+        match self.groups.get_mut(name).map(|group| &mut group.kind) {
+            Some(Kind::Classic(classic)) => Some(classic),
+            Some(Kind::Consumer(_)) | None => None,
+        }
     }
 
-    /// Puts the group's next deadline into the heap when none that early is there.
-    fn arm(&mut self, name: &Name) {
+    fn group_or_new(&mut self, name: &Name, now: Now) -> &mut Group {
+        let settings = self.settings.classic;
+        self.groups.entry(name.clone()).or_insert_with(|| Group::new(settings, now))
+    }
+
+    /// Sends what may be sent now, and says what is to be stored.
+    fn settle(&mut self, name: &Name, outcome: Outcome<Waiter>) -> Option<Entry> {
+        send_all(outcome.answers);
+        match outcome.store {
+            Store::Nothing => None,
+            Store::Group { number, content } => {
+                if let Some(group) = self.groups.get_mut(name) {
+                    group.is_on_disk = true;
+                }
+                let then = vec![Then::Stored { group: name.clone(), number }];
+                Some(Entry { records: vec![group_record(name, Some(&content))], then })
+            }
+            Store::Tombstone => {
+                Some(Entry { records: vec![group_record(name, None)], then: vec![] })
+            }
+        }
+    }
+
+    /// Puts the group's next deadline, not before `from`, into the heap when none that early is
+    /// there.
+    fn arm(&mut self, name: &Name, from: u64) {
         let Some(group) = self.groups.get_mut(name) else { return };
-        let Some(due) = group.classic.next_deadline() else { return };
+        let Some(due) = group.next_deadline() else { return };
+        let due = due.max(from);
         if group.armed.is_none_or(|armed| due < armed) {
             group.armed = Some(due);
             self.deadlines.push(Reverse((due, name.clone())));
@@ -379,43 +451,10 @@ impl GroupPartition {
 
     /// A group of which nothing is in the log, and nobody is in it, was never there.
     fn drop_if_nothing(&mut self, name: &Name) {
-        let is_nothing = self.groups.get(name).is_some_and(|group| {
-            !group.is_on_disk
-                && group.committing == 0
-                && group.offsets.is_empty()
-                && group.classic.is_removable()
-        });
-        if is_nothing {
+        if self.groups.get(name).is_some_and(Group::is_nothing) {
             self.groups.remove(name);
         }
     }
-}
-
-/// Sends what may be sent now, and says what is to be stored.
-fn settle(name: &Name, group: &mut Group, outcome: Outcome<Waiter>) -> Option<Entry> {
-    send_all(outcome.answers);
-    match outcome.store {
-        Store::Nothing => None,
-        Store::Group { number, content } => {
-            group.is_on_disk = true;
-            let then = vec![Then::Stored { group: name.clone(), number }];
-            Some(Entry { records: vec![group_record(name, Some(&content))], then })
-        }
-        Store::Tombstone => Some(Entry { records: vec![group_record(name, None)], then: vec![] }),
-    }
-}
-
-/// The records that end a group, which takes no more calls.
-///
-/// # Errors
-/// It may not be ended.
-fn end(name: &Name, group: &mut Group, now: Now) -> Result<Entry, ErrorCode> {
-    let outcome = group.classic.forget(now)?;
-    let mut entry = settle(name, group, outcome).unwrap_or_default();
-    let offsets = group.offsets.select(|_, _, _| true);
-    entry.records.extend(offsets.iter().map(|(topic, p)| offset_record(name, topic, *p, None)));
-    entry.then.push(Then::Forgotten { group: name.clone(), offsets, whole: true });
-    Ok(entry)
 }
 
 fn send_all(answers: Vec<(Waiter, Answer)>) {

@@ -118,6 +118,8 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::OffsetDelete, 0, 0, Rights::Groups(AclOperation::Delete)),
     row(ApiKey::DescribeCluster, 0, 2, Rights::None),
     row(ApiKey::DescribeProducers, 0, 0, Rights::Topics(AclOperation::Read)),
+    row(ApiKey::ConsumerGroupHeartbeat, 0, 1, Rights::Groups(AclOperation::Read)),
+    row(ApiKey::ConsumerGroupDescribe, 0, 1, Rights::Groups(AclOperation::Describe)),
     row(ApiKey::DescribeTopicPartitions, 0, 0, Rights::Topics(AclOperation::Describe)),
 ];
 

@@ -30,6 +30,21 @@ pub enum ConsumerRecord {
     RegularExpression { pattern: Arc<str>, value: Option<BTreeSet<Arc<str>>> },
 }
 
+impl ConsumerRecord {
+    /// Whether it only takes something away.
+    pub fn is_tombstone(&self) -> bool {
+        match self {
+            ConsumerRecord::GroupMetadata(value) => value.is_none(),
+            ConsumerRecord::PartitionMetadata { is_tombstone } => *is_tombstone,
+            ConsumerRecord::MemberMetadata { value, .. } => value.is_none(),
+            ConsumerRecord::TargetAssignmentMetadata(value) => value.is_none(),
+            ConsumerRecord::TargetAssignmentMember { value, .. } => value.is_none(),
+            ConsumerRecord::CurrentMemberAssignment { value, .. } => value.is_none(),
+            ConsumerRecord::RegularExpression { value, .. } => value.is_none(),
+        }
+    }
+}
+
 /// Value of [`ConsumerRecord::GroupMetadata`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupMetadata {

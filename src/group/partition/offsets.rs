@@ -1,10 +1,10 @@
 //! Offsets: commit, fetch, delete, expire.
 
-use super::super::ask::{TopicOffsets, Wanted};
-use super::super::classic::OffsetExpiry;
+use super::super::ask::{FetchedBy, TopicOffsets, Wanted};
+use super::super::classic::{CommitKind, OffsetExpiry};
+use super::super::consumer::{Committer, OffsetError};
 use super::*;
-use millstream_io::units::{TimestampMs, TopicId};
-use std::collections::BTreeSet;
+use millstream_io::units::{PartitionIndex, TimestampMs, TopicId, TopicPartition};
 
 impl GroupPartition {
     pub(super) fn commit(
@@ -15,8 +15,7 @@ impl GroupPartition {
         now: Now,
     ) -> Option<Entry> {
         match self.checked_commit(name, &commit, now) {
-            Ok(entry_records) if commit.offsets.is_empty() => {
-                assert!(entry_records.is_empty(), "{} records of nothing", entry_records.len());
+            Ok(_) if commit.offsets.is_empty() => {
                 let _ = reply.send(ErrorCode::None);
                 None
             }
@@ -41,12 +40,8 @@ impl GroupPartition {
     ) -> Result<Vec<NewRecord>, ErrorCode> {
         let is_full = self.groups.len() >= GROUPS_PER_PARTITION_MAX;
         match self.groups.get_mut(name) {
-            Some(group) => {
-                let Commit { member_id, instance_id, .. } = commit;
-                let caller = Caller { member_id, instance_id: instance_id.as_deref() };
-                group.classic.validate_commit(caller, commit.generation, commit.kind, now)?;
-            }
-            None if commit.generation >= 0 && commit.knows_missing_groups => {
+            Some(group) => check_committer(group, commit, now)?,
+            None if commit.generation >= 0 && commit.version >= MISSING_GROUPS_SINCE => {
                 return Err(ErrorCode::GroupIdNotFound);
             }
             None if commit.generation >= 0 => return Err(ErrorCode::IllegalGeneration),
@@ -65,9 +60,19 @@ impl GroupPartition {
     }
 
     /// What is asked for; an unknown group has committed nothing.
-    pub(super) fn offsets(&self, name: &Name, wanted: Wanted) -> Vec<TopicOffsets> {
-        let offsets = self.groups.get(name).map(|group| &group.offsets);
-        match wanted {
+    pub(super) fn offsets(
+        &self,
+        name: &Name,
+        wanted: Wanted,
+        by: &FetchedBy,
+    ) -> Result<Vec<TopicOffsets>, ErrorCode> {
+        let group = self.groups.get(name);
+        if let Some(Group { kind: Kind::Consumer(consumer), .. }) = group {
+            let checked = consumer.validate_fetch(by.member_id.as_deref(), by.epoch);
+            checked.map_err(|error| error.code())?;
+        }
+        let offsets = group.map(|group| &group.offsets);
+        Ok(match wanted {
             Some(wanted) => wanted
                 .into_iter()
                 .map(|(topic, partitions)| {
@@ -85,7 +90,7 @@ impl GroupPartition {
                 })
                 .collect()
             }
-        }
+        })
     }
 
     /// Forgets single offsets, except of topics that the group subscribes to (KIP-496).
@@ -99,20 +104,16 @@ impl GroupPartition {
             let _ = reply.send(Err(ErrorCode::GroupIdNotFound));
             return None;
         };
-        if let Err(error) = group.classic.check_offset_delete() {
+        if let Kind::Classic(classic) = &group.kind
+            && let Err(error) = classic.check_offset_delete()
+        {
             let _ = reply.send(Err(error));
             return None;
         }
-        let subscribed = group.classic.subscribed_topics();
-        // Of members whose words nobody can read it must be thought that they need every topic.
-        let is_read = |topic: &Name| match &subscribed {
-            Some(subscribed) => subscribed.contains(topic),
-            None => group.classic.members() > 0,
-        };
         let mut answers = Vec::with_capacity(wanted.len());
         let mut gone = Vec::new();
         for (topic, partition) in wanted {
-            if is_read(&topic) {
+            if group.reads(&topic) {
                 answers.push(ErrorCode::GroupSubscribedToTopic);
                 continue;
             }
@@ -158,15 +159,48 @@ impl GroupPartition {
     }
 }
 
+/// Version of OffsetCommit from which a missing group has an error of its own.
+const MISSING_GROUPS_SINCE: i16 = 9;
+
+/// Whether a commit may be made by whoever makes it.
+fn check_committer(group: &mut Group, commit: &Commit, now: Now) -> Result<(), ErrorCode> {
+    let Commit { member_id, instance_id, generation, .. } = commit;
+    match &mut group.kind {
+        Kind::Classic(classic) => {
+            let caller = Caller { member_id, instance_id: instance_id.as_deref() };
+            classic.validate_commit(caller, *generation, commit.kind, now)
+        }
+        Kind::Consumer(consumer) => {
+            let committer = Committer {
+                member_id,
+                instance_id: instance_id.as_deref(),
+                epoch: *generation,
+                is_transactional: commit.kind == CommitKind::Transactional,
+                version: commit.version,
+            };
+            let code = |error: OffsetError| error.code();
+            let leave = consumer.validate_commit(&committer).map_err(code)?;
+            commit.offsets.iter().try_for_each(|(_, index, committed)| {
+                let Some(partition) = PartitionIndex::new(*index) else { return Ok(()) };
+                let at = TopicPartition { topic: committed.topic_id, partition };
+                leave.check(&at).map_err(code)
+            })
+        }
+    }
+}
+
 /// Offsets of a group whose time is over (KIP-211).
 fn expired(group: &Group, retention_ms: i64, now: TimestampMs) -> Vec<(Arc<str>, i32)> {
     if group.offsets.is_empty() {
         return Vec::new();
     }
-    let (since, subscribed) = match group.classic.offset_expiry() {
-        OffsetExpiry::Never => return Vec::new(),
-        OffsetExpiry::SinceCommit => (None, group.classic.subscribed_topics().unwrap_or_default()),
-        OffsetExpiry::SinceEmpty(since) => (Some(since), BTreeSet::new()),
+    let since = match &group.kind {
+        Kind::Consumer(_) => None,
+        Kind::Classic(classic) => match classic.offset_expiry() {
+            OffsetExpiry::Never => return Vec::new(),
+            OffsetExpiry::SinceCommit => None,
+            OffsetExpiry::SinceEmpty(since) => Some(since),
+        },
     };
     group.offsets.select(|topic, _, committed| {
         let from = committed.committed_at.max(since.unwrap_or(committed.committed_at));
@@ -174,7 +208,7 @@ fn expired(group: &Group, retention_ms: i64, now: TimestampMs) -> Vec<(Arc<str>,
             ..0 => now.since_ms(from) >= retention_ms,
             at => now.get() >= at,
         };
-        over && !subscribed.contains(topic)
+        over && !group.reads(topic)
     })
 }
 
@@ -182,9 +216,8 @@ fn expired(group: &Group, retention_ms: i64, now: TimestampMs) -> Vec<(Arc<str>,
 fn without(name: &Name, group: &mut Group, gone: Vec<(Arc<str>, i32)>, now: Now) -> Option<Entry> {
     let is_all = gone.len() == group.offsets.len();
     if is_all
-        && group.committing == 0
-        && group.classic.is_removable()
-        && let Ok(entry) = end(name, group, now)
+        && group.is_removable()
+        && let Ok(entry) = group.end(name, now)
     {
         return Some(entry);
     }

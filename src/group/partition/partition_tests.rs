@@ -1,6 +1,9 @@
 use super::*;
-use crate::group::ask::TopicOffsets;
+use crate::group::ask::{ConsumerHeartbeat, FetchedBy, TopicOffsets};
 use crate::group::classic::{CommitKind, JoinRules, Protocol, State, SyncRequest};
+use crate::group::consumer::TopicFacts;
+use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+use crate::wire::{Message, Writer};
 use bytes::Bytes;
 use millstream_io::runtime::{Reply, oneshot};
 use millstream_io::units::{TimestampMs, TopicId};
@@ -13,8 +16,32 @@ fn now(ms: u64) -> Now {
     Now { ms, wall: TimestampMs::new(1_700_000_000_000 + ms as i64) }
 }
 
-fn settings() -> Settings {
-    Settings { initial_delay_ms: 0, ..Settings::default() }
+fn settings() -> GroupSettings {
+    let classic = Settings { initial_delay_ms: 0, ..Settings::default() };
+    GroupSettings { classic, ..GroupSettings::default() }
+}
+
+/// One topic of eight partitions.
+struct Topics;
+
+impl TopicsView for Topics {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn by_name(&self, name: &str) -> Option<TopicFacts> {
+        (name == "t").then_some(TopicFacts { id: TOPIC, partitions: 8 })
+    }
+
+    fn name_of(&self, id: TopicId) -> Option<Arc<str>> {
+        (id == TOPIC).then(|| "t".into())
+    }
+
+    fn names_after(&self, after: Option<&str>, visit: &mut dyn FnMut(&Arc<str>) -> bool) {
+        if after.is_none_or(|after| after < "t") {
+            visit(&"t".into());
+        }
+    }
 }
 
 fn name(text: &str) -> Name {
@@ -38,8 +65,23 @@ fn commit(member: &str, generation: i32, offsets: Vec<(Name, i32, CommittedOffse
         instance_id: None,
         generation,
         kind: CommitKind::Plain,
-        knows_missing_groups: false,
+        version: 8,
         offsets,
+    }
+}
+
+fn bench_join(member_id: Name) -> JoinRequest {
+    JoinRequest {
+        member_id,
+        instance_id: None,
+        client_id: name("client"),
+        client_host: name("/127.0.0.1"),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 10_000,
+        protocol_type: name("consumer"),
+        protocols: vec![Protocol { name: name("range"), metadata: Bytes::new() }],
+        new_member_uuid: name("uuid"),
+        rules: JoinRules::of_version(2),
     }
 }
 
@@ -61,7 +103,7 @@ impl Bench {
 
     fn ask<T>(&mut self, group: &str, at: Now, ask: impl FnOnce(Promise<T>) -> Ask) -> Reply<T> {
         let (promise, reply) = oneshot();
-        let entry = self.groups.ask(&name(group), ask(promise), at);
+        let entry = self.groups.ask(&name(group), ask(promise), &Topics, at);
         self.waiting.extend(entry);
         reply
     }
@@ -84,12 +126,14 @@ impl Bench {
             let key = record.key.as_deref().unwrap();
             groups.replay(LogRecord::decode(key, record.value.as_deref()).unwrap(), at);
         }
-        groups.loaded();
+        groups.loaded(at);
         groups
     }
 
     fn fetch(&mut self, group: &str, at: Now) -> Vec<TopicOffsets> {
-        let mut reply = self.ask(group, at, |reply| Ask::Offsets(None, reply));
+        let mut reply = self.ask(group, at, |reply| {
+            Ask::Offsets(None, FetchedBy { member_id: None, epoch: -1 }, reply)
+        });
         reply.try_take().unwrap().unwrap().unwrap()
     }
 
@@ -100,20 +144,8 @@ impl Bench {
 
     /// A group of one member, Stable. Its id and generation.
     fn stable(&mut self, group: &str, at: Now) -> (Name, i32) {
-        let request = |member_id: Name| JoinRequest {
-            member_id,
-            instance_id: None,
-            client_id: name("client"),
-            client_host: name("/127.0.0.1"),
-            session_timeout_ms: 10_000,
-            rebalance_timeout_ms: 10_000,
-            protocol_type: name("consumer"),
-            protocols: vec![Protocol { name: name("range"), metadata: Bytes::new() }],
-            new_member_uuid: name("uuid"),
-            rules: JoinRules::of_version(2),
-        };
-        let mut joined = self.ask(group, at, |waiter| Ask::Join(request(name("")), waiter));
-        for entry in self.groups.tick(at) {
+        let mut joined = self.ask(group, at, |waiter| Ask::Join(bench_join(name("")), waiter));
+        for entry in self.groups.tick(&Topics, at) {
             self.waiting.push(entry);
         }
         let Some(Ok(Answer::Join(answer))) = joined.try_take() else { panic!("not joined") };
@@ -197,7 +229,7 @@ fn only_a_group_without_members_is_deleted_and_then_nothing_is_left() {
     let mut reply = bench.ask("g", at, Ask::Delete);
     assert_eq!(reply.try_take(), Some(Ok(ErrorCode::NonEmptyGroup)));
     let later = now(60_000);
-    let entries = bench.groups.tick(later);
+    let entries = bench.groups.tick(&Topics, later);
     bench.waiting.extend(entries);
     bench.flush(later);
     let mut reply = bench.ask("g", later, Ask::Delete);
@@ -241,7 +273,7 @@ fn offsets_expire_when_their_time_is_over_and_not_while_they_are_read() {
     // Its subscription cannot be read, so nobody knows that it does not need the topic.
     assert_eq!(bench.fetch("read", at).len(), 1);
     let gone = now(30_000);
-    let entries = bench.groups.tick(gone);
+    let entries = bench.groups.tick(&Topics, gone);
     bench.waiting.extend(entries);
     bench.flush(gone);
     assert!(bench.groups.expire(1000, now(30_500)).is_empty(), "the time counts from the end");
@@ -280,6 +312,83 @@ fn everybody_is_answered_when_the_partition_is_lost() {
     assert_eq!(committed.try_take(), Some(Ok(ErrorCode::NotCoordinator)));
     assert_eq!(deleted.try_take(), Some(Ok(ErrorCode::NotCoordinator)));
     assert!(bench.groups.is_empty());
+}
+
+fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
+    let join = epoch == 0;
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: "g",
+        member_id: member,
+        member_epoch: epoch,
+        rebalance_timeout_ms: if join { 1000 } else { -1 },
+        subscribed_topic_names: join.then(|| vec!["t"]),
+        topic_partitions: join.then(Vec::new),
+        ..Default::default()
+    };
+    let mut writer = Writer::new();
+    request.encode(&mut writer, 1).unwrap();
+    ConsumerHeartbeat {
+        body: writer.into_bytes().into(),
+        version: 1,
+        client_id: name("client"),
+        client_host: name("/127.0.0.1"),
+        fresh_member_id: name("fresh"),
+    }
+}
+
+#[test]
+fn member_of_the_consumer_protocol_is_answered_when_its_share_is_durable() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let mut early = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", 3), reply));
+    let refused = early.try_take().unwrap().unwrap().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::GroupIdNotFound);
+    let mut joined = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", 0), reply));
+    assert!(joined.try_take().is_none());
+    bench.flush(at);
+    let answer = joined.try_take().unwrap().unwrap().unwrap();
+    assert_eq!(answer.assignment.map(|all| all.len()), Some(8));
+    let epoch = answer.member_epoch.get();
+    let offsets =
+        |epoch| Commit { version: 9, ..commit("m", epoch, vec![(name("t"), 2, offset(4, at))]) };
+    let mut stale = bench.ask("g", at, |r| Ask::Commit(offsets(epoch + 1), r));
+    assert_eq!(stale.try_take(), Some(Ok(ErrorCode::StaleMemberEpoch)));
+    let mut taken = bench.ask("g", at, |r| Ask::Commit(offsets(epoch), r));
+    bench.flush(at);
+    assert_eq!(taken.try_take(), Some(Ok(ErrorCode::None)));
+    // After a start the group, its member and its offset are as they were.
+    let mut again = Bench { groups: bench.reload(at), ..Bench::new() };
+    let mut described = again.ask("g", at, Ask::ConsumerDescribe);
+    let described = described.try_take().unwrap().unwrap().unwrap();
+    assert_eq!((described.state.name(), described.members.len()), ("Stable", 1));
+    assert_eq!(again.fetch("g", at)[0].partitions, [(2, Some(offset(4, at)))]);
+    assert_eq!(again.groups.list()[0].kind.name(), "consumer");
+}
+
+#[test]
+fn group_changes_its_protocol_only_while_it_is_empty() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let (member, _) = bench.stable("g", at);
+    let mut refused = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", 0), reply));
+    let refused = refused.try_take().unwrap().unwrap().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::GroupIdNotFound);
+    let leaving = vec![Leaving { member_id: member, instance_id: None }];
+    drop(bench.ask("g", at, |waiter| Ask::Leave(leaving, waiter)));
+    bench.flush(at);
+    let mut joined = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", 0), reply));
+    bench.flush(at);
+    let epoch = joined.try_take().unwrap().unwrap().unwrap().member_epoch.get();
+    assert_eq!(bench.reload(at).list()[0].kind.name(), "consumer");
+    let join = |waiter| Ask::Join(bench_join(name("")), waiter);
+    let mut refused = bench.ask("g", at, join);
+    let Some(Ok(Answer::Join(answer))) = refused.try_take() else { panic!("no answer") };
+    assert_eq!(answer.error, ErrorCode::InconsistentGroupProtocol);
+    assert!(epoch > 0);
+    drop(bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", -1), reply)));
+    bench.flush(at);
+    bench.stable("g", at);
+    assert_eq!(bench.reload(at).list()[0].kind.name(), "classic");
+    let mut deleted = bench.ask("g", at, Ask::Delete);
+    assert_eq!(deleted.try_take(), Some(Ok(ErrorCode::NonEmptyGroup)));
 }
 
 #[derive(Clone, Debug)]

@@ -127,6 +127,8 @@ wire! {
     struct LoggedPartitions {
         topic_id: Uuid;
         partitions: Vec<i32>;
+        /// Of type 8: the epoch at which each partition was given, in the same order (KIP-1251).
+        assignment_epochs: Option<Vec<i32>> = None, tag 0;
     }
 
     /// Value of type 16.

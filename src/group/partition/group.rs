@@ -1,0 +1,198 @@
+//! One group with its offsets, whichever protocol it follows.
+
+use super::super::ask::GroupKind;
+use super::super::classic::{ClassicGroup, State};
+use super::super::consumer::{ConsumerGroup, ConsumerRecord};
+use super::*;
+
+/// A group. An id is of one protocol at a time, and changes it while it has no members.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub kind: Kind,
+    pub offsets: GroupOffsets,
+    /// Commits on their way to the log.
+    pub committing: usize,
+    /// A record of it may be in the log.
+    pub is_on_disk: bool,
+    /// Its end is on its way to the log: it takes no more.
+    pub ending: bool,
+    /// The deadline that stands in the heap.
+    pub armed: Option<u64>,
+}
+
+/// The protocol of a group, and all that it is by it.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Classic(Box<ClassicGroup<Waiter>>),
+    Consumer(Box<ConsumerGroup>),
+}
+
+impl Group {
+    pub fn new(settings: Settings, now: Now) -> Group {
+        Group {
+            kind: Kind::Classic(Box::new(ClassicGroup::new(settings, now))),
+            offsets: GroupOffsets::default(),
+            committing: 0,
+            is_on_disk: false,
+            ending: false,
+            armed: None,
+        }
+    }
+
+    /// Takes the record of a classic group.
+    pub fn replay(&mut self, snapshot: Option<Box<GroupSnapshot>>, settings: Settings, now: Now) {
+        let kind = match snapshot {
+            Some(snapshot) => ClassicGroup::restore(settings, *snapshot, now),
+            // It became a group of the other protocol before.
+            None if matches!(self.kind, Kind::Consumer(_)) => return,
+            None => {
+                self.is_on_disk = false;
+                self.kind = Kind::Classic(Box::new(ClassicGroup::new(settings, now)));
+                return;
+            }
+        };
+        self.is_on_disk = true;
+        self.kind = Kind::Classic(Box::new(kind));
+    }
+
+    /// Takes a record of the consumer protocol.
+    pub fn replay_consumer(&mut self, record: &ConsumerRecord, settings: &GroupSettings, now: Now) {
+        if let ConsumerRecord::GroupMetadata(None) = record {
+            if matches!(self.kind, Kind::Consumer(_)) {
+                self.is_on_disk = false;
+                self.kind = Kind::Classic(Box::new(ClassicGroup::new(settings.classic, now)));
+            }
+            return;
+        }
+        if let Kind::Classic(_) = self.kind {
+            if record.is_tombstone() {
+                return;
+            }
+            self.kind = Kind::Consumer(Box::new(ConsumerGroup::new(settings.consumer.clone())));
+        }
+        self.is_on_disk = true;
+        if let Kind::Consumer(consumer) = &mut self.kind {
+            consumer.replay(record);
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Classic(classic) => classic.next_deadline(),
+            Kind::Consumer(consumer) => consumer.next_deadline(),
+        }
+    }
+
+    /// Nobody is in it, and nothing is under way.
+    pub fn is_removable(&self) -> bool {
+        self.committing == 0
+            && match &self.kind {
+                Kind::Classic(classic) => classic.is_removable(),
+                Kind::Consumer(consumer) => consumer.is_empty(),
+            }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        !self.is_on_disk && self.offsets.is_empty() && self.is_removable()
+    }
+
+    /// Whether a member of it reads the topic.
+    pub fn reads(&self, topic: &str) -> bool {
+        match &self.kind {
+            Kind::Classic(classic) => match classic.subscribed_topics() {
+                Some(subscribed) => subscribed.contains(topic),
+                // Of members whose words nobody can read it must be thought that they need all.
+                None => classic.members() > 0,
+            },
+            Kind::Consumer(consumer) => consumer.is_subscribed_to(topic),
+        }
+    }
+
+    /// Makes a group without members a classic one; the records that end what it was. `None` when
+    /// it has members of the other protocol.
+    pub fn become_classic(
+        &mut self,
+        name: &Name,
+        settings: Settings,
+        now: Now,
+    ) -> Option<Vec<NewRecord>> {
+        let Kind::Consumer(consumer) = &self.kind else { return Some(Vec::new()) };
+        if !consumer.is_empty() {
+            return None;
+        }
+        let records = consumer_records(name, &consumer.tombstones());
+        self.kind = Kind::Classic(Box::new(ClassicGroup::new(settings, now)));
+        self.is_on_disk = false;
+        Some(records)
+    }
+
+    /// Makes a group without members one of the consumer protocol; the records that end what it
+    /// was. `None` when it has members of the other protocol.
+    pub fn become_consumer(
+        &mut self,
+        name: &Name,
+        settings: &ConsumerSettings,
+    ) -> Option<Vec<NewRecord>> {
+        let Kind::Classic(classic) = &self.kind else { return Some(Vec::new()) };
+        if !classic.is_removable() {
+            return None;
+        }
+        let records = if self.is_on_disk { vec![group_record(name, None)] } else { Vec::new() };
+        self.kind = Kind::Consumer(Box::new(ConsumerGroup::new(settings.clone())));
+        self.is_on_disk = false;
+        Some(records)
+    }
+
+    /// The records that end the group, which takes no more calls.
+    ///
+    /// # Errors
+    /// NON_EMPTY_GROUP.
+    pub fn end(&mut self, name: &Name, now: Now) -> Result<Entry, ErrorCode> {
+        let mut records = Vec::new();
+        match &mut self.kind {
+            Kind::Classic(classic) => {
+                let outcome = classic.forget(now)?;
+                send_all(outcome.answers);
+                if self.is_on_disk {
+                    records.push(group_record(name, None));
+                }
+            }
+            Kind::Consumer(consumer) => {
+                consumer.validate_delete().map_err(|error| error.code())?;
+                records.extend(consumer_records(name, &consumer.tombstones()));
+            }
+        }
+        self.ending = true;
+        let offsets = self.offsets.select(|_, _, _| true);
+        records.extend(offsets.iter().map(|(topic, p)| offset_record(name, topic, *p, None)));
+        let then = vec![Then::Forgotten { group: name.clone(), offsets, whole: true }];
+        Ok(Entry { records, then })
+    }
+
+    pub fn listed(&self, name: &Name) -> Listed {
+        let (protocol_type, state, kind) = match &self.kind {
+            Kind::Classic(classic) => {
+                let protocol_type = Name::from(classic.protocol_type().unwrap_or(""));
+                (protocol_type, state_name(classic.state()), GroupKind::Classic)
+            }
+            Kind::Consumer(consumer) => {
+                (Name::from("consumer"), consumer.state().name(), GroupKind::Consumer)
+            }
+        };
+        Listed { group: name.clone(), protocol_type, state, kind }
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    state.name()
+}
+
+/// # Panics
+/// As [`group_record`].
+pub(super) fn consumer_records(name: &str, records: &[ConsumerRecord]) -> Vec<NewRecord> {
+    let one = |record| match log_record::consumer(name, record) {
+        Ok(record) => record,
+        Err(error) => panic!("a record of group {name:?} cannot be written: {error}"),
+    };
+    records.iter().map(one).collect()
+}
