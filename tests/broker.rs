@@ -8,6 +8,8 @@ mod config;
 mod data;
 #[path = "broker/fetching.rs"]
 mod fetching;
+#[path = "broker/groups.rs"]
+mod groups;
 #[path = "broker/sockets.rs"]
 mod sockets;
 #[path = "broker/start.rs"]

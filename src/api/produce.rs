@@ -3,7 +3,7 @@
 //! Stage one ends when the batches stand in order before their owners; the connection then reads
 //! on. Stage two waits until they are durable.
 
-use super::topics::{by_id, by_name};
+use super::topics::{by_id, by_name, is_internal};
 use super::{Answer, Call, Close, deep_validation, error_codes};
 use crate::cluster::image::{MetadataImage, Topic};
 use crate::config::BatchValidation;
@@ -128,6 +128,11 @@ async fn checked(
 ) -> Result<Append, RefusedBatch> {
     let bare = |code| RefusedBatch::new(code, None);
     let topic = topic.map_err(bare)?;
+    if is_internal(&topic.name) {
+        // Its coordinator alone may write there, and knows only what it wrote itself.
+        let message = format!("{} is the broker's own topic", topic.name);
+        return Err(RefusedBatch::new(ErrorCode::InvalidTopicException, Some(message)));
+    }
     let at = topic.partition(data.index).ok_or(bare(ErrorCode::UnknownTopicOrPartition))?;
     let records = match data.records {
         Some(records) => call.frame.slice_ref(records),

@@ -16,7 +16,7 @@ fn topics(client: &mut Client) -> Vec<(String, Uuid, i32, usize)> {
     response.topics.iter().map(one).collect()
 }
 
-fn delete(client: &mut Client, name: &str) -> i16 {
+pub fn delete(client: &mut Client, name: &str) -> i16 {
     let state = delete_topics::DeleteTopicState { name: Some(name), ..Default::default() };
     let request = DeleteTopicsRequest { topics: vec![state], ..Default::default() };
     let body = client.call(6, &request);

@@ -1,0 +1,115 @@
+//! Groups and their offsets, over restarts.
+
+use crate::support::{Broker, Client};
+use crate::topics::delete;
+use millstream::wire::messages::find_coordinator::{
+    FindCoordinatorRequest, FindCoordinatorResponse,
+};
+use millstream::wire::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+};
+use millstream::wire::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse,
+};
+
+/// Asks for the coordinator, which makes the internal topic on the way.
+fn coordinator(client: &mut Client, group: &str) -> i16 {
+    let request = FindCoordinatorRequest { key: group, ..Default::default() };
+    let body = client.call(3, &request);
+    let answer: FindCoordinatorResponse<'_> = body.decode(3);
+    assert!(answer.error_code != 0 || answer.port > 0, "{answer:?}");
+    answer.error_code
+}
+
+fn commit(client: &mut Client, group: &str, topic: &str, offset: i64) -> i16 {
+    let partition = OffsetCommitRequestPartition {
+        partition_index: 0,
+        committed_offset: offset,
+        committed_leader_epoch: 7,
+        committed_metadata: Some("words"),
+    };
+    let request = OffsetCommitRequest {
+        group_id: group,
+        generation_id_or_member_epoch: -1,
+        topics: vec![OffsetCommitRequestTopic {
+            name: topic,
+            partitions: vec![partition],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let body = client.call(8, &request);
+    let answer: OffsetCommitResponse<'_> = body.decode(8);
+    answer.topics[0].partitions[0].error_code
+}
+
+/// Offset, leader epoch and metadata.
+fn committed(client: &mut Client, group: &str, topic: &str) -> (i64, i32, String) {
+    let topics = vec![OffsetFetchRequestTopic { name: topic, partition_indexes: vec![0] }];
+    let request =
+        OffsetFetchRequest { group_id: group, topics: Some(topics), ..Default::default() };
+    let body = client.call(7, &request);
+    let answer: OffsetFetchResponse<'_> = body.decode(7);
+    assert_eq!(answer.error_code, 0);
+    let found = &answer.topics[0].partitions[0];
+    assert_eq!(found.error_code, 0);
+    (found.committed_offset, found.committed_leader_epoch, found.metadata.unwrap().to_owned())
+}
+
+/// Goal: what was answered as committed is what a fetch shows, after any number of kills and stops.
+#[test]
+fn committed_offsets_survive_kill_and_stop() {
+    let mut broker = Broker::start();
+    broker.connect().create("t", 1);
+    assert_eq!(coordinator(&mut broker.connect(), "g0"), 0);
+    for round in 0..4i64 {
+        let mut client = broker.connect();
+        for group in 0..20 {
+            let group = format!("g{group}");
+            assert_eq!(commit(&mut client, &group, "t", round * 100), 0);
+            assert_eq!(commit(&mut client, &group, "t", round * 100 + 5), 0);
+        }
+        if round % 2 == 0 {
+            broker.kill();
+        } else {
+            assert!(broker.stop().success());
+        }
+        broker.start_again();
+        let mut client = broker.connect();
+        for group in 0..20 {
+            let found = committed(&mut client, &format!("g{group}"), "t");
+            assert_eq!(found, (round * 100 + 5, 7, "words".to_owned()), "round {round}");
+        }
+        assert_eq!(committed(&mut client, "nobody", "t"), (-1, -1, String::new()));
+    }
+}
+
+/// A topic of the same name is another topic.
+#[test]
+fn offsets_die_with_their_topic() {
+    let mut broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", 1);
+    coordinator(&mut client, "g");
+    assert_eq!(commit(&mut client, "g", "nope", 1), 3);
+    assert_eq!(commit(&mut client, "g", "t", 9), 0);
+    assert_eq!(delete(&mut client, "t"), 0);
+    client.create("t", 1);
+    broker.kill();
+    broker.start_again();
+    let mut client = broker.connect();
+    let gone = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        committed(&mut client, "g", "t").0 == -1
+    });
+    assert!(gone, "the offset of a deleted topic counts for its successor");
+}
+
+#[test]
+fn clients_write_nothing_to_the_brokers_own_topics() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    coordinator(&mut client, "g");
+    assert_eq!(client.produce("__consumer_offsets", 0, &["forged"]).0, 17);
+}
