@@ -51,6 +51,8 @@ F = Field
 _LEADER = S(F("leader_id", "i32", default=-1), F("leader_epoch", "i32", default=-1))
 _NODES = A(F("node_id", "i32"), F("host", "str"), F("port", "i32"), F("rack", "str", null=0))
 
+_FETCHED = A(F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 5), F("metadata", "str", null=0), F("error_code", "i16"))
+
 
 def _topic(since_id, name="name"):
     return [F(name, "str", 0, since_id - 1), F("topic_id", "uuid", since_id)]
@@ -112,6 +114,55 @@ MESSAGES = {
                 F("replica_nodes", ["i32"]), F("isr_nodes", ["i32"]), F("offline_replicas", ["i32"], 5))),
             F("topic_authorized_operations", "i32", 8))),
         F("cluster_authorized_operations", "i32", 8, 10), F("error_code", "i16", 13)]),
+    8: ("OffsetCommit", 2, 10, [
+        F("group_id", "str"), F("generation_id", "i32", 1, default=-1), F("member_id", "str", 1),
+        F("group_instance_id", "str", 7, null=7), F("retention_time_ms", "i64", 2, 4, default=-1),
+        F("topics", A(*_topic(10), F("partitions", A(
+            F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 6, default=-1), F("metadata", "str", null=0)))))], [
+        F("throttle_time_ms", "i32", 3), F("topics", A(*_topic(10), F("partitions", A(
+            F("index", "i32"), F("error_code", "i16")))))]),
+    9: ("OffsetFetch", 1, 10, [
+        F("group_id", "str", 0, 7), F("topics", A(F("name", "str"), F("partitions", ["i32"])), 0, 7, null=2),
+        F("groups", A(F("group_id", "str"), F("member_id", "str", 9, null=9), F("member_epoch", "i32", 9, default=-1),
+                      F("topics", A(*_topic(10), F("partitions", ["i32"])), null=8)), 8),
+        F("require_stable", "bool", 7)], [
+        F("throttle_time_ms", "i32", 3), F("topics", A(F("name", "str"), F("partitions", _FETCHED)), 0, 7),
+        F("error_code", "i16", 2, 7),
+        F("groups", A(F("group_id", "str"), F("topics", A(*_topic(10), F("partitions", _FETCHED))), F("error_code", "i16")), 8)]),
+    11: ("JoinGroup", 0, 9, [
+        F("group_id", "str"), F("session_timeout_ms", "i32", default=10_000), F("rebalance_timeout_ms", "i32", 1, default=10_000),
+        F("member_id", "str"), F("group_instance_id", "str", 5, null=5), F("protocol_type", "str", default="consumer"),
+        F("protocols", A(F("name", "str"), F("metadata", "bytes"))), F("reason", "str", 8, null=8)], [
+        F("throttle_time_ms", "i32", 2), F("error_code", "i16"), F("generation_id", "i32"),
+        F("protocol_type", "str", 7, null=7), F("protocol_name", "str", null=7), F("leader", "str"),
+        F("skip_assignment", "bool", 9), F("member_id", "str"), F("members", A(
+            F("member_id", "str"), F("group_instance_id", "str", 5, null=5), F("metadata", "bytes")))]),
+    12: ("Heartbeat", 0, 4, [
+        F("group_id", "str"), F("generation_id", "i32"), F("member_id", "str"), F("group_instance_id", "str", 3, null=3)], [
+        F("throttle_time_ms", "i32", 1), F("error_code", "i16")]),
+    13: ("LeaveGroup", 0, 5, [
+        F("group_id", "str"), F("member_id", "str", 0, 2), F("members", A(
+            F("member_id", "str"), F("group_instance_id", "str", null=3), F("reason", "str", 5, null=5)), 3)], [
+        F("throttle_time_ms", "i32", 1), F("error_code", "i16"), F("members", A(
+            F("member_id", "str"), F("group_instance_id", "str", null=3), F("error_code", "i16")), 3)]),
+    14: ("SyncGroup", 0, 5, [
+        F("group_id", "str"), F("generation_id", "i32"), F("member_id", "str"), F("group_instance_id", "str", 3, null=3),
+        F("protocol_type", "str", 5, null=5), F("protocol_name", "str", 5, null=5),
+        F("assignments", A(F("member_id", "str"), F("assignment", "bytes")))], [
+        F("throttle_time_ms", "i32", 1), F("error_code", "i16"), F("protocol_type", "str", 5, null=5),
+        F("protocol_name", "str", 5, null=5), F("assignment", "bytes")]),
+    15: ("DescribeGroups", 0, 6, [
+        F("groups", ["str"]), F("include_authorized_operations", "bool", 3)], [
+        F("throttle_time_ms", "i32", 1), F("groups", A(
+            F("error_code", "i16"), F("error_message", "str", 6, null=6), F("group_id", "str"), F("group_state", "str"),
+            F("protocol_type", "str"), F("protocol_data", "str"), F("members", A(
+                F("member_id", "str"), F("group_instance_id", "str", 4, null=4), F("client_id", "str"), F("client_host", "str"),
+                F("metadata", "bytes"), F("assignment", "bytes"))),
+            F("authorized_operations", "i32", 3)))]),
+    16: ("ListGroups", 0, 5, [
+        F("states_filter", ["str"], 4), F("types_filter", ["str"], 5)], [
+        F("throttle_time_ms", "i32", 1), F("error_code", "i16"), F("groups", A(
+            F("group_id", "str"), F("protocol_type", "str"), F("group_state", "str", 4), F("group_type", "str", 5)))]),
     18: ("ApiVersions", 0, 4, [
         F("client_software_name", "str", 3, default="judge"), F("client_software_version", "str", 3, default="1")], [
         F("error_code", "i16"), F("api_keys", A(F("api_key", "i16"), F("min_version", "i16"), F("max_version", "i16"))),
@@ -185,6 +236,9 @@ MESSAGES = {
         F("timeout_ms", "i32", default=30000), F("validate_only", "bool")], [
         F("throttle_time_ms", "i32"), F("results", A(
             F("name", "str"), F("error_code", "i16"), F("error_message", "str", null=0)))]),
+    42: ("DeleteGroups", 0, 2, [
+        F("groups_names", ["str"])], [
+        F("throttle_time_ms", "i32"), F("results", A(F("group_id", "str"), F("error_code", "i16")))]),
     44: ("IncrementalAlterConfigs", 0, 1, [
         F("resources", A(F("resource_type", "i8"), F("resource_name", "str"), F("configs", A(
             F("name", "str"), F("op", "i8"), F("value", "str", null=0))))), F("validate_only", "bool")], [
@@ -196,6 +250,10 @@ MESSAGES = {
         F("throttle_time_ms", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("topics", A(
             F("name", "str"), F("partitions", A(
                 F("index", "i32"), F("replicas", ["i32"]), F("adding", ["i32"]), F("removing", ["i32"])))))]),
+    47: ("OffsetDelete", 0, 0, [
+        F("group_id", "str"), F("topics", A(F("name", "str"), F("partitions", A(F("index", "i32")))))], [
+        F("error_code", "i16"), F("throttle_time_ms", "i32"), F("topics", A(F("name", "str"), F("partitions", A(
+            F("index", "i32"), F("error_code", "i16")))))]),
     60: ("DescribeCluster", 0, 2, [
         F("include_cluster_authorized_operations", "bool"), F("endpoint_type", "i8", 1, default=1),
         F("include_fenced_brokers", "bool", 2)], [
