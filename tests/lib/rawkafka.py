@@ -84,7 +84,7 @@ class Connection:
         self.request(key, version, body)
         return self.response(key, version)
 
-    def call(self, key, version, **fields):
+    def call(self, key, version, /, **fields):
         """Encodes, sends, waits, decodes."""
         body, _ = encode_request(key, version, fields)
         return decode_response(key, version, self.exchange(key, version, body))

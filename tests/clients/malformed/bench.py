@@ -76,6 +76,16 @@ class Bench:
                 return
             time.sleep(0.05)
 
+    def wait_for_groups(self):
+        """Kafka answers 15 or 16 until the partitions of its offsets topic have leaders."""
+        for _ in range(200):
+            answer = self.control.call(8, 8, group_id="malformed", topics=[{"name": self.topic, "partitions": [{"index": 0}]}])
+            if answer["topics"][0]["partitions"][0]["error_code"] == 0:
+                return
+            self.control.call(10, 0, key="malformed")
+            time.sleep(0.05)
+        raise AssertionError("groups got no coordinator")
+
     def wait_for_leaders(self):
         """Kafka answers 3 or 6 for a moment after a topic was created."""
         for _ in range(100):

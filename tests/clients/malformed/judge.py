@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import floods  # noqa: E402
 import rows_admin  # noqa: E402
 import rows_frame  # noqa: E402
+import rows_groups  # noqa: E402
 import rows_produce  # noqa: E402
 import rows_read  # noqa: E402
 import sweeps  # noqa: E402
@@ -24,7 +25,7 @@ GROWTH_KIB_MAX = 256 * 1024
 
 def judge_rows(bench, reference, only):
     """Yields (name, reason or None) for each row of the tables."""
-    for row in rows_frame.ROWS + rows_produce.ROWS + rows_read.ROWS + rows_admin.ROWS:
+    for row in rows_frame.ROWS + rows_produce.ROWS + rows_read.ROWS + rows_admin.ROWS + rows_groups.ROWS:
         if only not in row.name:
             continue
         if not row.raw and row.key not in bench.versions:
@@ -57,6 +58,7 @@ def main():
     args = parser.parse_args()
 
     bench = Bench(args.bootstrap, args.reference)
+    bench.wait_for_groups()
     before = resident_kib(args.pid) if args.pid else 0
     failed = 0
     for source in (judge_rows(bench, args.reference, args.only), sweeps.judge(bench, args.reference, args.only, args.thorough),
