@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
@@ -21,10 +22,6 @@ class Wrong(Exception):
     """A check failed, for this reason."""
 
 
-class Skipped(Exception):
-    """The broker does not serve what the check needs."""
-
-
 class Desk:
     """Runs the tools against one broker and one topic of its own."""
 
@@ -32,19 +29,29 @@ class Desk:
         self.bootstrap, self.topic = bootstrap, f"tools-{os.getpid()}"
 
     def run(self, name, *args, code=0, bootstrap=True, java=()):
-        """The output of a tool; another exit code than `code` is wrong."""
+        """The output of a tool; another exit code than `code` is wrong, None takes any."""
         where = ["--bootstrap-server", self.bootstrap] if bootstrap else []
         command = tools.java_command(*java, name if "." in name else TOOLS + name, *where, *args, heap="256m")
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         except subprocess.TimeoutExpired as error:
             raise Wrong(f"not done within {SECONDS_MAX} s: {error.stdout} {error.stderr}"[-800:]) from error
-        if (done.returncode != 0) != (code != 0):
+        if code is not None and (done.returncode != 0) != (code != 0):
             raise Wrong(f"exit code {done.returncode}: {(done.stdout + done.stderr).strip()[-800:]}")
         return done.stdout + done.stderr
 
     def topics(self, *args, **more):
         return self.run("TopicCommand", *args, **more)
+
+    def groups(self, *args, **more):
+        return self.run(TOOLS + "consumer.group.ConsumerGroupCommand", *args, **more)
+
+    def read_by_group(self, group, count):
+        """The values that a console consumer of the group reads; it commits when it ends."""
+        found = self.run(TOOLS + "consumer.ConsoleConsumer", "--topic", self.topic, "--group", group, "--max-messages", str(count),
+                         "--timeout-ms", "20000", "--command-property", "auto.offset.reset=earliest",
+                         "--command-property", "client.id=reader")
+        has(found, rf"Processed a total of {count} messages")
 
     def configs(self, *args, **more):
         return self.run("kafka.admin.ConfigCommand", *args, **more)
@@ -171,9 +178,124 @@ def console(desk):
 
 def latency(desk):
     """EndToEndLatency, which commits offsets at its end"""
-    if "JoinGroup(11): UNSUPPORTED" in desk.run("BrokerApiVersionsCommand"):
-        raise Skipped("consumer groups are not served yet")
     has(desk.run("EndToEndLatency", desk.bootstrap, desk.topic, "300", "all", "100", bootstrap=False), r"Percentiles: 50th")
+
+
+def row_of(text, *starts):
+    """The columns of the one line that starts with these words."""
+    rows = [line.split() for line in text.splitlines() if line.split()[:len(starts)] == list(starts)]
+    if len(rows) != 1:
+        raise Wrong(f"{len(rows)} lines start with {' '.join(starts)} in: {text.strip()[-800:]}")
+    return rows[0]
+
+
+def committed(desk, group):
+    """{partition: (committed, lag)} as kafka-consumer-groups --describe --offsets tells it."""
+    found = desk.groups("--describe", "--group", group, "--offsets")
+    rows = [line.split() for line in found.splitlines() if line.split()[:2] == [group, desk.topic]]
+    return {int(row[2]): (int(row[3]), int(row[5])) for row in rows}
+
+
+def group_commits(desk):
+    """kafka-console-consumer --group commits what it read, and goes on there"""
+    group = f"{desk.topic}-g"
+    desk.read_by_group(group, 500)
+    if (got := sum(offset for offset, _ in committed(desk, group).values())) != 500:
+        raise Wrong(f"committed offsets add to {got} after 500 records")
+    desk.read_by_group(group, 700)
+    found = committed(desk, group)
+    if (got := sum(offset for offset, _ in found.values())) != 1200 or set(found) != set(range(4)):
+        raise Wrong(f"committed after 1200 records: {found}")
+    end = sum(int(n) for n in re.findall(rf"(?m)^{desk.topic}:\d+:(\d+)$", desk.run("GetOffsetShell", "--topic", desk.topic)))
+    if (got := sum(offset + lag for offset, lag in found.values())) != end:
+        raise Wrong(f"committed and lag add to {got}, expected {end}: {found}")
+
+
+def group_list(desk):
+    """kafka-consumer-groups --list, and --list --state"""
+    group = f"{desk.topic}-g"
+    has(desk.groups("--list"), rf"(?m)^{group}$")
+    row = row_of(desk.groups("--list", "--state"), group)
+    if row[-1] != "Empty":
+        raise Wrong(f"--list --state says {row}")
+    row_of(desk.groups("--list", "--state", "empty"), group)
+    if group in desk.groups("--list", "--state", "stable"):
+        raise Wrong(f"the empty group {group} is listed as stable")
+
+
+def group_describe(desk):
+    """kafka-consumer-groups --describe --members --verbose, --state, --offsets of a group with a member"""
+    group = f"{desk.topic}-live"
+    command = tools.java_command(TOOLS + "consumer.ConsoleConsumer", "--bootstrap-server", desk.bootstrap, "--topic", desk.topic,
+                                 "--group", group, "--command-property", "client.id=reader", heap="256m")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as reader:
+        try:
+            deadline = time.monotonic() + SECONDS_MAX
+            while (row := state_of(desk, group))[-2:] != ["Stable", "1"]:
+                if time.monotonic() > deadline:
+                    raise Wrong(f"not stable with one member within {SECONDS_MAX} s: {row}")
+            if row[-3] != "range":
+                raise Wrong(f"--describe --state says {row}")
+            member = row_of(desk.groups("--describe", "--group", group, "--members", "--verbose"), group)
+            if not member[1].startswith("reader-") or member[3] != "reader" or member[4] != "4":
+                raise Wrong(f"--describe --members says {member}")
+            has(" ".join(member), rf"{desk.topic}[:(]0,\s?1,\s?2,\s?3")
+            has(desk.groups("--reset-offsets", "--group", group, "--topic", desk.topic, "--to-earliest", "--execute"),
+                "inactive|Stable")
+            if state_of(desk, group)[-2:] != ["Stable", "1"]:
+                raise Wrong("the group is not as it was")
+            has(desk.groups("--delete", "--group", group, code=None), "GroupNotEmptyException|not empty")
+        finally:
+            reader.terminate()
+    if (row := state_of(desk, group))[-2:] != ["Empty", "0"]:
+        raise Wrong(f"after the member left, --describe --state says {row}")
+
+
+def state_of(desk, group):
+    """The line of --describe --state, or words that say it is not there yet."""
+    found = desk.groups("--describe", "--group", group, "--state", code=None)
+    rows = [line.split() for line in found.splitlines() if line.startswith(group + " ")]
+    return rows[0] if rows else [found.strip()[-200:], "", ""]
+
+
+def group_reset(desk):
+    """kafka-consumer-groups --reset-offsets: --to-offset, --shift-by, --to-latest, dry and executed"""
+    group = f"{desk.topic}-g"
+    target = ("--reset-offsets", "--group", group, "--topic", f"{desk.topic}:0")
+    before = committed(desk, group)
+    desk.groups(*target, "--to-offset", "10", "--dry-run")
+    if committed(desk, group) != before:
+        raise Wrong("a dry run changed offsets")
+    for how, wanted in ((("--to-offset", "10"), 10), (("--shift-by", "5"), 15), (("--to-earliest",), 0)):
+        row = row_of(desk.groups(*target, *how, "--execute"), group, desk.topic, "0")
+        if row[3] != str(wanted) or committed(desk, group)[0][0] != wanted:
+            raise Wrong(f"{how}: {row}, then {committed(desk, group)}")
+    desk.groups("--reset-offsets", "--group", group, "--all-topics", "--to-latest", "--execute")
+    if any(lag for _, lag in committed(desk, group).values()):
+        raise Wrong(f"--to-latest left {committed(desk, group)}")
+    new = f"{desk.topic}-new"
+    desk.groups("--reset-offsets", "--group", new, "--topic", desk.topic, "--to-offset", "7", "--execute")
+    if {offset for offset, _ in committed(desk, new).values()} != {7}:
+        raise Wrong(f"a reset that makes a group: {committed(desk, new)}")
+
+
+def group_delete_offsets(desk):
+    """kafka-consumer-groups --delete-offsets"""
+    group = f"{desk.topic}-g"
+    has(desk.groups("--delete-offsets", "--group", group, "--topic", f"{desk.topic}:1"), r"(?i)successful")
+    if set(committed(desk, group)) != {0, 2, 3}:
+        raise Wrong(f"left are {committed(desk, group)}")
+    has(desk.groups("--delete-offsets", "--group", f"{desk.topic}-none", "--topic", desk.topic, code=None), "(?i)not ?found|does not exist|GroupIdNotFound")
+
+
+def group_delete(desk):
+    """kafka-consumer-groups --delete, of a group and of one that is not there"""
+    group = f"{desk.topic}-g"
+    has(desk.groups("--delete", "--group", group), "(?i)successful")
+    if re.search(rf"(?m)^{group}$", desk.groups("--list")):
+        raise Wrong("the group is still listed")
+    has(desk.groups("--delete", "--group", group, code=None), "GroupIdNotFound|not found")
+    has(desk.groups("--describe", "--group", group, code=None), "GroupIdNotFoundException")
 
 
 def log_dirs(desk):
@@ -235,7 +357,8 @@ def delete(desk):
 
 
 CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, bad_config, performance,
-          verifiable, get_offsets, console, latency, log_dirs, api_versions, features, cluster_id, producers, compatibility, delete]
+          verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
+          group_reset, group_delete_offsets, group_delete, log_dirs, api_versions, features, cluster_id, producers, compatibility, delete]
 
 
 def main():
@@ -244,8 +367,6 @@ def main():
         try:
             check(desk)
             print(f"PASS {check.__doc__}", flush=True)
-        except Skipped as reason:
-            print(f"SKIP {check.__doc__}: {reason}", flush=True)
         except (Wrong, ValueError, TypeError) as error:
             failed += 1
             print(f"FAIL {check.__doc__}: {' '.join(str(error).split())}", flush=True)
