@@ -72,6 +72,7 @@ def with_java(path, *args):
 
 
 ONLINE = {"auto.create.topics.enable": "false"}
+GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"})
 
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
@@ -84,13 +85,15 @@ STAGES = [
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "{reference}"], 300, settings=ONLINE),
     Stage("promises", "what clients rely on, seen from the wire: order, retries, opaque bytes, topics at once",
           [PYTHON, client("promises.py"), "{bootstrap}", "{reference}"], 200, settings=ONLINE),
+    Stage("group-rules", "groups call by call: joining, assignments, fencing, commits, operators' requests, silent members",
+          [PYTHON, client("grouprules.py"), "{bootstrap}", "{reference}"], 200, settings=GROUPS),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
-          with_clients("matrix.py", "{bootstrap}"), 600, settings=ONLINE),
+          with_clients("matrix.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
-    Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=ONLINE),
+    Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=GROUPS),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
-          with_java("javatools.py", "{bootstrap}"), 400, settings=ONLINE),
+          with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
           with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
