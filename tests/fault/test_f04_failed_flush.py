@@ -1,8 +1,8 @@
 """F04: a failed write or flush is final: no ok of any kind after it, and no silence either.
 
 The ext4 shutdown ioctl makes each write and sync fail with EIO under load on
-20 partitions. Kafka-client part of the case; groups and transactions have no
-tests here.
+20 partitions. Kafka-client part of the case; commits of groups are in
+test_groups.py, transactions have no tests here.
 """
 
 import time

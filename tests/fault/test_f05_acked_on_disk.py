@@ -3,7 +3,8 @@
 Kafka-client part: Produce with acks=all and acks=1, CreateTopics, DeleteTopics,
 CreatePartitions, IncrementalAlterConfigs and InitProducerId run at once; each
 client notes the moment of the ok; the power is cut at random, again and again.
-Groups, transactions, ACLs, credentials and MQTT have no tests here.
+Commits of groups are in test_groups.py; transactions, ACLs, credentials and
+MQTT have no tests here.
 """
 
 import collections
