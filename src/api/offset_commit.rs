@@ -1,7 +1,7 @@
 //! OffsetCommit (key 8): stores how far a group has come. Durable before the answer.
 
 use super::groups::{ask, name};
-use super::topics::{by_id, by_name};
+use super::topics::{by_id, by_name, partition as partition_of};
 use super::{Answer, Call, Close};
 use crate::group::ask::{Ask, Commit};
 use crate::group::classic::{CommitKind, Name};
@@ -73,12 +73,12 @@ fn sorted(
         let mut refused = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let metadata = partition.committed_metadata.unwrap_or("");
-            let error = match &found {
-                Err(error) => Some(*error),
+            let error = match partition_of(found, partition.partition_index) {
+                Err(error) => Some(error),
                 Ok(_) if metadata.len() > metadata_max => Some(ErrorCode::OffsetMetadataTooLarge),
                 Ok(_) => None,
             };
-            if let (Ok(topic), None) = (&found, error) {
+            if let (Ok(topic), None) = (found, error) {
                 let committed = CommittedOffset {
                     offset: partition.committed_offset,
                     leader_epoch: partition.committed_leader_epoch,

@@ -1,26 +1,31 @@
 //! OffsetDelete (key 47): forgets single offsets of a group. KIP-496.
 
-use super::groups::{ask, name};
-use super::topics::by_name;
+use super::groups::{ask, name, named};
+use super::topics::{by_name, partition};
 use super::{Answer, Call, Close};
 use crate::group::ask::Ask;
 use crate::wire::ErrorCode;
 use crate::wire::messages::offset_delete::{
-    OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
+    OffsetDeleteRequest, OffsetDeleteRequestTopic, OffsetDeleteResponse,
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: OffsetDeleteRequest<'_> = call.request()?;
     let image = call.image();
-    let known: Vec<bool> =
-        request.topics.iter().map(|topic| by_name(&image, topic.name).is_ok()).collect();
-    let wanted = request.topics.iter().zip(&known).filter(|(_, known)| **known);
-    let wanted = wanted.flat_map(|(topic, _)| {
-        topic.partitions.iter().map(|partition| (name(topic.name), partition.partition_index))
-    });
-    let wanted = wanted.collect();
-    let asked = ask(call, request.group_id, |reply| Ask::DeleteOffsets(wanted, reply)).await;
+    let is_known = |topic: &OffsetDeleteRequestTopic<'_>, index| {
+        partition(by_name(&image, topic.name), index).is_ok()
+    };
+    let mut wanted = Vec::new();
+    for topic in &request.topics {
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        let known = indexes.filter(|index| is_known(topic, *index));
+        wanted.extend(known.map(|index| (name(topic.name), index)));
+    }
+    let asked = match named(request.group_id) {
+        Ok(group) => ask(call, group, |reply| Ask::DeleteOffsets(wanted, reply)).await,
+        Err(error) => Err(error),
+    };
     let deleted = match asked.and_then(|answer| answer) {
         Ok(deleted) => deleted,
         Err(error) => {
@@ -30,10 +35,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     };
     let mut deleted = deleted.into_iter();
     let mut topics = Vec::with_capacity(request.topics.len());
-    for (topic, known) in request.topics.iter().zip(known) {
+    for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
-            let error = match known {
+            let error = match is_known(topic, partition.partition_index) {
                 true => deleted.next().unwrap_or(ErrorCode::UnknownServerError),
                 false => ErrorCode::UnknownTopicOrPartition,
             };
