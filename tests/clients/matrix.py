@@ -93,11 +93,11 @@ def compare(want, row, reader, writer):
                         f" expected {str(want[field])[:200]}")
 
 
-def readers_of(turn, writer, readers, rows):
-    """The writer itself and the next ones in turn, without those that choke on a row."""
+def readers_of(turn, writer, readers, rows, codec):
+    """The writer itself and the next ones in turn, without those that choke on a row or do not know the codec."""
     used = {feature for row in rows for feature in row["features"]}
     chosen = [writer] if writer in readers else []
-    others = [client for client in readers if client is not writer and not client.chokes & used]
+    others = [client for client in readers if client is not writer and not client.chokes & used and codec in client.codecs]
     for i in range(min(OTHERS, len(others))):
         chosen.append(others[(turn + i) % len(others)])
     return chosen
@@ -146,7 +146,7 @@ def main():
                 rawkafka.create_topic_and_wait(admin, topic, recordset.PARTITIONS)
                 ok = check(f"{writer.name} writes {codec}", lambda: write(writer, args.bootstrap, topic, codec, rows))
                 failed += not ok
-                for reader in readers_of(turn, writer, readers, rows) if ok else []:
+                for reader in readers_of(turn, writer, readers, rows, codec) if ok else []:
                     failed += not check(f"{reader.name} reads {codec} of {writer.name}",
                                         lambda: read(reader, args.bootstrap, topic, rows, writer))
                 turn += OTHERS

@@ -87,6 +87,8 @@ STAGES = [
           [PYTHON, client("promises.py"), "{bootstrap}", "{reference}"], 200, settings=ONLINE),
     Stage("group-rules", "groups call by call: joining, assignments, fencing, commits, operators' requests, silent members",
           [PYTHON, client("grouprules.py"), "{bootstrap}", "{reference}"], 200, settings=GROUPS),
+    Stage("groups", "clients of every kind in one group: they come, go, restart and are killed; every record once, commits exact",
+          with_clients("groups.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
           with_clients("matrix.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -21,11 +22,14 @@ import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -37,6 +41,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** kafka-clients. The verbs and the record files are told in ../python/common.py. */
 public final class Judge {
     private static final int PARTITIONS = 16;
+    private static final AtomicBoolean failed = new AtomicBoolean();
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
 
@@ -47,6 +52,7 @@ public final class Judge {
                 case "consume" -> consume(args[1], args[2]);
                 case "load" -> load(args[1], args[2], args[3], args[4]);
                 case "drain" -> drain(args[1], args[2]);
+                case "group" -> group(args[1], args[2], args[3], args.length > 4 ? args[4] : null);
                 default -> throw new IllegalArgumentException("unknown verb " + args[0]);
             }
         } finally {
@@ -173,6 +179,79 @@ public final class Judge {
         Digest digest = new Digest();
         read(bootstrap, topic, record -> digest.add(record.partition(), record.value()));
         digest.show();
+    }
+
+    /** A member of a group until SIGTERM. */
+    private static void group(String bootstrap, String topic, String group, String instance) throws Exception {
+        Properties p = new Properties();
+        p.put("bootstrap.servers", bootstrap);
+        p.put("group.id", group);
+        p.put("enable.auto.commit", "false");
+        p.put("auto.offset.reset", "earliest");
+        p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
+        p.put("session.timeout.ms", "6000");
+        p.put("heartbeat.interval.ms", "500");
+        p.put("max.poll.interval.ms", "10000");
+        p.put("fetch.max.wait.ms", "200");
+        if (instance != null) {
+            p.put("group.instance.id", instance);
+        }
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        AtomicBoolean stopped = new AtomicBoolean();
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stopped.set(true);
+            try {
+                main.join();
+                Runtime.getRuntime().halt(failed.get() ? 1 : 0); // a JVM that SIGTERM ended would tell 143
+            } catch (InterruptedException error) {
+                Runtime.getRuntime().halt(1);
+            }
+        }));
+        failed.set(true);
+        try (consumer) {
+            consumer.subscribe(List.of(topic), new Told());
+            while (!stopped.get()) {
+                Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    ArrayNode where = JSON.createArrayNode().add(record.partition()).add(record.offset());
+                    show("record", where);
+                    ends.put(new TopicPartition(topic, record.partition()), new OffsetAndMetadata(record.offset() + 1));
+                }
+                if (!ends.isEmpty()) {
+                    consumer.commitSync(ends);
+                    ObjectNode committed = JSON.createObjectNode();
+                    ends.forEach((at, end) -> committed.put(Integer.toString(at.partition()), end.offset()));
+                    show("committed", committed);
+                }
+            }
+        }
+        failed.set(false);
+    }
+
+    /** Shows what comes and goes. */
+    private static final class Told implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            show("assigned", numbers(partitions));
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            show("revoked", numbers(partitions));
+        }
+
+        private static ArrayNode numbers(Collection<TopicPartition> partitions) {
+            ArrayNode numbers = JSON.createArrayNode();
+            partitions.forEach(at -> numbers.add(at.partition()));
+            return numbers;
+        }
+    }
+
+    /** One line, at once. */
+    private static void show(String what, JsonNode value) {
+        OUT.println(JSON.createObjectNode().set(what, value).toString());
+        OUT.flush();
     }
 
     private static byte[] bytes(JsonNode text) {

@@ -1,7 +1,8 @@
 // What the Node client programs share. The verbs and files are told in
-// ../python/common.py; these clients consume by group only, so they write.
+// ../python/common.py; these clients know no assignment, so they consume by a
+// group of their own and do not commit.
 import { createHash } from 'node:crypto'
-import { createReadStream, readFileSync } from 'node:fs'
+import { createReadStream, readFileSync, writeSync } from 'node:fs'
 
 export const PARTITIONS = 16
 const SEND_BYTES = 400_000
@@ -96,13 +97,64 @@ async function load(send, path) {
   digest.show()
 }
 
-// `open(bootstrap, topic, codec)` gives {send, close}.
-export async function main(open) {
-  const [verb, bootstrap, topic, codec, path] = process.argv.slice(2)
+const hex = raw => (raw === null || raw === undefined ? null : raw.toString('hex'))
+
+// One line per record. `headers` is a list of [name, Buffer or null].
+async function consume(read) {
+  await read(({ partition, offset, timestamp, key, value, headers }) => {
+    print({ p: partition, o: Number(offset), ts: Number(timestamp), k: hex(key), v: hex(value), h: headers.map(([name, content]) => [name, hex(content)]) })
+  })
+}
+
+async function drain(read) {
+  const digest = new Digest()
+  await read(({ partition, value }) => digest.add(partition, value))
+  digest.show()
+}
+
+// A line that is out before anything else happens.
+export const print = row => writeSync(1, JSON.stringify(row) + '\n')
+
+// Counts down what is still to be read: {partition: end}.
+export class Left {
+  constructor(ends) {
+    this.ends = ends
+    this.done = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+    this.patience = setInterval(() => this.idle++ && this.reject(new Error(`nothing came for 20 s, still waiting for ${[...this.ends.keys()]}`)), 20_000)
+    this.idle = 0
+    this.look()
+  }
+
+  took(partition, offset) {
+    this.idle = 0
+    if (BigInt(offset) + 1n >= (this.ends.get(partition) ?? 1n << 62n)) this.ends.delete(partition)
+    this.look()
+  }
+
+  look() {
+    if (this.ends.size) return
+    clearInterval(this.patience)
+    this.resolve()
+  }
+}
+
+export const group = () => `judge-${process.pid}-${Date.now()}`
+
+// `writer(bootstrap, topic, codec)` gives {send, close}; `reader(bootstrap, topic)` a function that
+// gives every record to its argument; `member(bootstrap, topic, group, instance)` runs until SIGTERM.
+export async function main({ writer, reader, member }) {
+  const [verb, bootstrap, topic, ...rest] = process.argv.slice(2)
   try {
-    const client = await open(bootstrap, topic, codec)
-    await { produce, load }[verb](client.send, path)
-    await client.close()
+    if (verb === 'group') await member(bootstrap, topic, ...rest)
+    else if (verb === 'consume' || verb === 'drain') await { consume, drain }[verb](await reader(bootstrap, topic))
+    else {
+      const client = await writer(bootstrap, topic, rest[0])
+      await { produce, load }[verb](client.send, rest[1])
+      await client.close()
+    }
     process.exit(0)
   } catch (error) {
     console.error(error)

@@ -1,9 +1,11 @@
 // @platformatic/kafka: a new client with high floors.
-import { Producer } from '@platformatic/kafka'
-import { main } from './common.mjs'
+import { Consumer, Producer } from '@platformatic/kafka'
+import { Left, group, main } from './common.mjs'
 
-main(async (bootstrap, topic, codec) => {
-  const producer = new Producer({ clientId: 'judge', bootstrapBrokers: [bootstrap], retries: 3, idempotent: true, acks: -1 })
+const open = (Kind, bootstrap, more) => new Kind({ clientId: 'judge', bootstrapBrokers: [bootstrap], retries: 3, ...more })
+
+async function writer(bootstrap, topic, codec) {
+  const producer = open(Producer, bootstrap, { idempotent: true, acks: -1 })
   return {
     async send(records) {
       const messages = records.map(({ partition, timestamp, key, value, headers }) => ({
@@ -14,4 +16,25 @@ main(async (bootstrap, topic, codec) => {
     },
     close: () => producer.close()
   }
-})
+}
+
+async function reader(bootstrap, topic) {
+  const consumer = open(Consumer, bootstrap, { groupId: group(), maxWaitTime: 100 })
+  const edge = async timestamp => (await consumer.listOffsets({ topics: [topic], timestamp })).get(topic)
+  const [begins, ends] = [await edge(-2n), await edge(-1n)]
+  const left = new Left(new Map(ends.map((end, p) => [p, end]).filter(([p, end]) => end > begins[p])))
+  return async take => {
+    if (left.ends.size) {
+      const stream = await consumer.consume({ topics: [topic], mode: 'earliest', autocommit: false })
+      stream.on('error', left.reject)
+      stream.on('data', message => {
+        take({ ...message, headers: [...message.headers].map(([name, content]) => [name.toString(), content]) })
+        left.took(message.partition, message.offset)
+      })
+      await left.done
+    }
+    await consumer.close(true)
+  }
+}
+
+main({ writer, reader })

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import signal
 import sys
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.client import AIOKafkaClient
-from common import Digest, lines, main, records, show_record
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from common import Digest, lines, main, records, show, show_record
 
 
 def producer(bootstrap, codec):
@@ -95,6 +97,46 @@ def drain(bootstrap, topic):
     digest = Digest()
     asyncio.run(_read(bootstrap, topic, lambda record: digest.add(record.partition, record.value)))
     return digest
+
+
+class Told(ConsumerRebalanceListener):
+    """Shows what comes and goes, never between a batch and its commit."""
+
+    def __init__(self, busy):
+        self.busy = busy
+
+    async def on_partitions_assigned(self, assigned):
+        show(assigned=sorted(where.partition for where in assigned))
+
+    async def on_partitions_revoked(self, revoked):
+        async with self.busy:
+            show(revoked=sorted(where.partition for where in revoked))
+
+
+async def _group(bootstrap, topic, name):
+    stopped, busy = asyncio.Event(), asyncio.Lock()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    client = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
+                              partition_assignment_strategy=[RangePartitionAssignor], session_timeout_ms=6000,
+                              heartbeat_interval_ms=500, max_poll_interval_ms=10_000, fetch_max_wait_ms=200)
+    await client.start()
+    client.subscribe([topic], listener=Told(busy))
+    while not stopped.is_set():
+        found = await client.getmany(timeout_ms=200)  # waits for the end of a rebalance, so not under the lock
+        if not found:
+            continue
+        async with busy:
+            for where, batch in found.items():
+                for record in batch:
+                    show(record=[where.partition, record.offset])
+            ends = {where: batch[-1].offset + 1 for where, batch in found.items()}
+            await client.commit(ends)
+            show(committed={where.partition: end for where, end in ends.items()})
+    await client.stop()
+
+
+def group(bootstrap, topic, name):
+    asyncio.run(_group(bootstrap, topic, name))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the Python client programs share: their four verbs and the checksums.
+"""What the Python client programs share: their verbs and the checksums.
 
 Every client program, whatever its language, is called the same way:
 
@@ -6,16 +6,27 @@ Every client program, whatever its language, is called the same way:
     PROGRAM consume BOOTSTRAP TOPIC              prints JSON lines {p, o, ts, k, v, h}
     PROGRAM load    BOOTSTRAP TOPIC CODEC FILE   line i of FILE goes to partition i mod 16; prints a digest
     PROGRAM drain   BOOTSTRAP TOPIC              reads all partitions to their end; prints a digest
+    PROGRAM group   BOOTSTRAP TOPIC GROUP [ID]   reads as a member of a group, a static one with ID, until SIGTERM
 
 k, v and header values are hex or null; h is a list of [name, value]. A digest
 is {count, bytes, sum, partitions}: `sum` adds the MD5 of every value modulo
 2^128, so it does not depend on order; partitions[p] is [count, MD5 over the
-MD5s of the values in offset order]. Consumption is by assignment, never by
-group. An error ends the program with a message and exit code 1.
+MD5s of the values in offset order]. Consumption is by assignment, or, by
+clients that know none, by a group of their own. An error ends the program with
+a message and exit code 1.
+
+A member of a group uses the range assignor, a session of 6 s and a heartbeat
+every 0.5 s, starts at the earliest record where nothing is committed, and
+commits what it took after every batch, before it takes more or gives partitions
+away. It prints JSON lines at once: {"assigned": [partition, ...]},
+{"revoked": [...] or null for all}, {"record": [partition, offset]} for each
+record taken, {"committed": {partition: offset}} when a commit was answered. On
+SIGTERM it leaves (a static member only goes) and ends with exit code 0.
 """
 
 import hashlib
 import json
+import signal
 import sys
 
 PARTITIONS = 16
@@ -62,6 +73,26 @@ def records(path):
 def show_record(partition, offset, timestamp, key, value, headers):
     print(json.dumps({"p": partition, "o": offset, "ts": timestamp, "k": _hex(key), "v": _hex(value),
                       "h": [[name, _hex(content)] for name, content in headers]}))
+
+
+def show(**row):
+    """One line, at once."""
+    sys.stdout.write(json.dumps(row) + "\n")
+    sys.stdout.flush()
+
+
+class Stopped:
+    """True from SIGTERM on."""
+
+    def __init__(self):
+        self.stopped = False
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, *_):
+        self.stopped = True
+
+    def __bool__(self):
+        return self.stopped
 
 
 def main(client):

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from common import Digest, lines, main, records, show_record
+from common import Digest, Stopped, lines, main, records, show, show_record
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 
@@ -104,6 +104,26 @@ def drain(bootstrap, topic):
     for message in messages(bootstrap, topic):
         digest.add(message.partition(), message.value())
     return digest
+
+
+def group(bootstrap, topic, name, instance=None):
+    stopped = Stopped()
+    client = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+                       "partition.assignment.strategy": "range", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500,
+                       "max.poll.interval.ms": 10_000, "fetch.wait.max.ms": 200, **({"group.instance.id": instance} if instance else {})})
+    client.subscribe([topic], on_assign=lambda _, parts: show(assigned=[p.partition for p in parts]),
+                     on_revoke=lambda _, parts: show(revoked=[p.partition for p in parts]))
+    while not stopped:
+        ends = {}
+        for message in client.consume(500, timeout=0.2):
+            if message.error():
+                raise KafkaException(message.error())
+            show(record=[message.partition(), message.offset()])
+            ends[message.partition()] = message.offset() + 1
+        if ends:
+            client.commit(offsets=[TopicPartition(topic, p, o) for p, o in ends.items()], asynchronous=False)
+            show(committed=ends)
+    client.close()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import json
 import sys
 
-from common import Digest, lines, main, records, show_record
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from common import Digest, Stopped, lines, main, records, show, show_record
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 
 def producer(bootstrap, codec):
@@ -70,6 +71,35 @@ def drain(bootstrap, topic):
     for record in polled(bootstrap, topic):
         digest.add(record.partition, record.value)
     return digest
+
+
+class Told(ConsumerRebalanceListener):
+    """Shows what comes and goes."""
+
+    def on_partitions_assigned(self, assigned):
+        show(assigned=sorted(where.partition for where in assigned))
+
+    def on_partitions_revoked(self, revoked):
+        show(revoked=sorted(where.partition for where in revoked))
+
+
+def group(bootstrap, topic, name, instance=None):
+    stopped = Stopped()
+    client = KafkaConsumer(bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
+                           partition_assignment_strategy=[RangePartitionAssignor], session_timeout_ms=6000,
+                           heartbeat_interval_ms=500, max_poll_interval_ms=10_000, fetch_max_wait_ms=200,
+                           **({"group_instance_id": instance} if instance else {}))
+    client.subscribe([topic], listener=Told())
+    while not stopped:
+        found = client.poll(timeout_ms=200)
+        for where, batch in found.items():
+            for record in batch:
+                show(record=[where.partition, record.offset])
+        if found:
+            ends = {where: batch[-1].offset + 1 for where, batch in found.items()}
+            client.commit({where: OffsetAndMetadata(end, "", -1) for where, end in ends.items()})
+            show(committed={where.partition: end for where, end in ends.items()})
+    client.close()
 
 
 if __name__ == "__main__":

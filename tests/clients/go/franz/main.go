@@ -1,4 +1,4 @@
-// franz-go: produces with idempotence, consumes partitions directly.
+// franz-go: produces with idempotence, consumes partitions directly or in a group.
 package main
 
 import (
@@ -150,4 +150,46 @@ func (c client) bounds(topic string) (judge.Left, map[int32]int64, error) {
 		}
 	}
 	return ends, starts, nil
+}
+
+func (c client) Group(ctx context.Context, topic, group, instance string) error {
+	told := func(what string) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+			judge.Show(what, append([]int32{}, partitions[topic]...))
+		}
+	}
+	options := []kgo.Opt{kgo.SeedBrokers(c.bootstrap), kgo.FetchMaxWait(200 * time.Millisecond), kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.RangeBalancer()),
+		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsAssigned(told("assigned")),
+		kgo.OnPartitionsRevoked(told("revoked")), kgo.OnPartitionsLost(told("revoked"))}
+	if instance != "" {
+		options = append(options, kgo.InstanceID(instance))
+	}
+	consumer, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	defer consumer.CloseAllowingRebalance()
+	for {
+		fetches := consumer.PollRecords(ctx, 500)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		ends := map[int32]int64{}
+		fetches.EachRecord(func(r *kgo.Record) {
+			judge.ShowRecord(r.Partition, r.Offset)
+			ends[r.Partition] = r.Offset + 1
+		})
+		if len(ends) > 0 {
+			if err := consumer.CommitRecords(context.Background(), fetches.Records()...); err != nil {
+				return err
+			}
+			judge.Show("committed", ends)
+		}
+		consumer.AllowRebalance()
+	}
 }

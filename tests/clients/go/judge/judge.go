@@ -1,9 +1,10 @@
 // Package judge holds what the Go client programs share: the record rows, the
-// digests and the four verbs. Their meaning is told in ../../python/common.py.
+// digests and the verbs. Their meaning is told in ../../python/common.py.
 package judge
 
 import (
 	"bufio"
+	"context"
 	"crypto/md5"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,8 +14,10 @@ import (
 	"io"
 	"math/bits"
 	"os"
+	"os/signal"
 	"sort"
 	"strconv"
+	"syscall"
 )
 
 // Partitions is how many partitions a corpus topic has.
@@ -53,6 +56,22 @@ type Client interface {
 	Load(topic, codec string, lines func(send func(partition int32, line []byte) error) error) error
 	// Read gives every record of the topic, up to the ends seen at the start.
 	Read(topic string, take func(*Record)) error
+	// Group is a member of a group until the context ends; `instance` is empty for a dynamic one.
+	Group(ctx context.Context, topic, group, instance string) error
+}
+
+// Show prints one line at once.
+func Show(what string, value any) {
+	text, err := json.Marshal(map[string]any{what: value})
+	if err != nil {
+		panic(err) // plain numbers
+	}
+	os.Stdout.Write(append(text, '\n'))
+}
+
+// ShowRecord prints that a record was taken.
+func ShowRecord(partition int32, offset int64) {
+	Show("record", [2]int64{int64(partition), offset})
 }
 
 // Main runs the verb on the command line.
@@ -104,6 +123,14 @@ func run(open func(bootstrap string) Client) error {
 		if err != nil {
 			return err
 		}
+	case "group":
+		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer cancel()
+		instance := ""
+		if len(os.Args) > 5 {
+			instance = os.Args[5]
+		}
+		return client.Group(ctx, topic, os.Args[4], instance)
 	case "drain":
 		if err := client.Read(topic, func(r *Record) { digest.Add(r.Partition, r.Value) }); err != nil {
 			return err

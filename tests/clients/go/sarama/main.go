@@ -1,8 +1,10 @@
-// sarama: produces with idempotence, consumes partitions one by one.
+// sarama: produces with idempotence, consumes partitions one by one or in a group.
 package main
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -158,5 +160,95 @@ func readPartition(plain sarama.Client, consumer sarama.Consumer, topic string, 
 		case <-time.After(20 * time.Second):
 			return fmt.Errorf("nothing came for 20 s")
 		}
+	}
+}
+
+// member is what sarama calls back in a group; `busy` keeps commits of several partitions apart.
+type member struct {
+	topic string
+	busy  sync.Mutex
+}
+
+func (m *member) Setup(session sarama.ConsumerGroupSession) error {
+	judge.Show("assigned", append([]int32{}, session.Claims()[m.topic]...))
+	return nil
+}
+
+func (m *member) Cleanup(session sarama.ConsumerGroupSession) error {
+	judge.Show("revoked", append([]int32{}, session.Claims()[m.topic]...))
+	return nil
+}
+
+func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case <-session.Context().Done():
+			return nil
+		case message, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			m.take(session, claim, message)
+		}
+	}
+}
+
+// take shows a message and those that have come behind it, and commits.
+func (m *member) take(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim, message *sarama.ConsumerMessage) {
+	m.busy.Lock()
+	defer m.busy.Unlock()
+	for {
+		judge.ShowRecord(message.Partition, message.Offset)
+		session.MarkMessage(message, "")
+		select {
+		case next, open := <-claim.Messages():
+			if open {
+				message = next
+				continue
+			}
+		default:
+		}
+		session.Commit()
+		judge.Show("committed", map[int32]int64{message.Partition: message.Offset + 1})
+		return
+	}
+}
+
+func (c client) Group(ctx context.Context, topic, group, instance string) error {
+	settings := config("none")
+	settings.Consumer.Group.Session.Timeout = 6 * time.Second
+	settings.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	settings.Consumer.Group.Rebalance.Timeout = 10 * time.Second
+	settings.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
+	settings.Consumer.Group.InstanceId = instance
+	settings.Consumer.Offsets.Initial = sarama.OffsetOldest
+	settings.Consumer.Offsets.AutoCommit.Enable = false
+	settings.Consumer.MaxWaitTime = 200 * time.Millisecond
+	consumer, err := sarama.NewConsumerGroup([]string{c.bootstrap}, group, settings)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() {
+		for err := range consumer.Errors() {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+	}()
+	for ctx.Err() == nil {
+		if err := consumer.Consume(ctx, []string{topic}, &member{topic: topic}); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if err := consumer.Close(); err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
 	}
 }
