@@ -27,9 +27,10 @@ class Strace:
     """Follows the threads of a broker for some calls; `calls()` ends it."""
 
     def __init__(self, broker, work_dir, *names):
+        # A file a thread (-ff): in one file the calls of threads cut each other in two.
         self.path = os.path.join(work_dir, f"strace-{time.monotonic_ns()}")
         self.process = subprocess.Popen(
-            ["strace", "-f", "-y", "-e", "trace=" + ",".join(names), "-o", self.path, "-p", str(broker.process.pid)],
+            ["strace", "-ff", "-y", "-e", "trace=" + ",".join(names), "-o", self.path, "-p", str(broker.process.pid)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         first = self.process.stderr.readline()
         if "attached" not in first:
@@ -41,8 +42,11 @@ class Strace:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(20)
         self.process.stderr.close()
-        with open(self.path, encoding="utf-8", errors="replace") as lines:
-            return [(found[1], found[2], int(found[3])) for found in map(CALL.match, lines) if found]
+        calls = []
+        for path in glob.glob(self.path + ".*"):
+            with open(path, encoding="utf-8", errors="replace") as lines:
+                calls += [(found[1], found[2], int(found[3])) for found in map(CALL.match, lines) if found]
+        return calls
 
 
 @pytest.fixture

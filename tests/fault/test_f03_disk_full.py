@@ -19,17 +19,17 @@ TOPIC, PARTITIONS = "full", 4
 HOLD_SECONDS = budget(8, 60)
 
 
-def _until_refused(connection, ledger, topic, partitions, megabytes_max=1024):
-    """Big acknowledged batches until one is refused; returns its (code, message)."""
-    for number in range(megabytes_max * 2):
+def _until_refused(connection, ledger, topic, partitions, batches_max=2048, records=500):
+    """Acknowledged batches of kilobyte records until one is refused; returns its (code, message)."""
+    for number in range(batches_max):
         partition = number % partitions
-        ids = ledger.ids(500, partition)
+        ids = ledger.ids(records, partition)
         code, base, message = produce_batch(connection, topic, partition,
                                             build_batch([payload(i, 1000) for i in ids]))
         if code:
             return code, message
         ledger.ack(ids, partition, base)
-    raise AssertionError(f"{megabytes_max} MiB fit on a disk that should be full")
+    raise AssertionError(f"{batches_max} batches of {records} kB fit on a disk that should be full")
 
 
 def _everything_else_works(broker, ledger, rss_before):
@@ -151,15 +151,19 @@ def test_create_topic_on_a_full_disk_is_whole_or_refused(make_disk, make_broker)
 
 
 def test_thin_full_disk_loses_nothing(work_dir):
-    """The file system has free blocks, the image below it has none: writes fail where space seems to be."""
+    """The file system has free blocks, the image below it has none: writes fail where space seems to be.
+
+    One record a batch, so that each answer rests on a journal write of one block: of a larger one the
+    loop driver may write a part, and say that all is written.
+    """
     with LoopDisk(700) as outer, LoopDisk(2048, image_dir=outer.mount_point) as disk:
         ledger = Ledger()
         with Broker(disk.data_dir, work_dir).start() as broker:
             with broker.connect(timeout=40) as connection:
                 topic_made(connection, TOPIC, PARTITIONS)
                 one_batch(connection, ledger, TOPIC, 0, 10)
-                filler = outer.fill(100 << 20)
-                code, message = _until_refused(connection, ledger, TOPIC, PARTITIONS)
+                filler = outer.fill(24 << 20)
+                code, message = _until_refused(connection, ledger, TOPIC, PARTITIONS, batches_max=20_000, records=1)
                 assert code == KAFKA_STORAGE_ERROR, f"error {code} ({message})"
                 log_end(connection, TOPIC, 0)
             broker.kill9()
