@@ -1,6 +1,6 @@
 //! ConsumerGroupDescribe (key 69): groups of the consumer protocol with their members. KIP-848.
 
-use super::groups::ask;
+use super::groups::{ask, named};
 use super::{Answer, Call, Close, rights};
 use crate::group::ask::Ask;
 use crate::wire::ErrorCode;
@@ -12,9 +12,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: ConsumerGroupDescribeRequest<'_> = call.request()?;
     let mut found = Vec::with_capacity(request.group_ids.len());
     for group in &request.group_ids {
-        let described = match call.core.groups.partition(group) {
-            Some(_) => ask(call, group, Ask::ConsumerDescribe).await,
-            None => Ok(None),
+        let described = match (named(group), call.core.groups.partition(group)) {
+            (Err(error), _) => Err(error),
+            (Ok(group), Some(_)) => ask(call, group, Ask::ConsumerDescribe).await,
+            (Ok(_), None) => Ok(None),
         };
         found.push(match described {
             Ok(Some(described)) => Ok(described),

@@ -98,6 +98,8 @@ def _minimal(topic):
         15: {"groups": ["g"]},
         42: {"groups_names": ["none"]},
         47: {"group_id": "g", "topics": [{"name": topic, "partitions": [part]}]},
+        68: {"group_id": "g", "member_id": "nobody", "member_epoch": 1},
+        69: {"group_ids": ["g"]},
         23: {"topics": [{"name": topic, "partitions": [{**part, "leader_epoch": 0}]}]},
         32: {"resources": [{"resource_type": 2, "resource_name": topic, "keys": None}]},
         37: {"topics": [{"name": topic, "count": 1, "assignments": None}], "validate_only": True},

@@ -51,6 +51,8 @@ F = Field
 _LEADER = S(F("leader_id", "i32", default=-1), F("leader_epoch", "i32", default=-1))
 _NODES = A(F("node_id", "i32"), F("host", "str"), F("port", "i32"), F("rack", "str", null=0))
 
+_OWNED = A(F("topic_id", "uuid"), F("partitions", ["i32"]))
+_ASSIGNED = S(F("topic_partitions", A(F("topic_id", "uuid"), F("topic_name", "str"), F("partitions", ["i32"]))))
 _FETCHED = A(F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 5), F("metadata", "str", null=0), F("error_code", "i16"))
 
 
@@ -267,6 +269,22 @@ MESSAGES = {
             F("index", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("active_producers", A(
                 F("producer_id", "i64"), F("producer_epoch", "i32"), F("last_sequence", "i32"),
                 F("last_timestamp", "i64"), F("coordinator_epoch", "i32"), F("txn_start_offset", "i64")))))))]),
+    68: ("ConsumerGroupHeartbeat", 0, 1, [
+        F("group_id", "str"), F("member_id", "str"), F("member_epoch", "i32"), F("instance_id", "str", null=0),
+        F("rack_id", "str", null=0), F("rebalance_timeout_ms", "i32", default=-1), F("subscribed_topic_names", ["str"], null=0),
+        F("subscribed_topic_regex", "str", 1, null=1), F("server_assignor", "str", null=0), F("topic_partitions", _OWNED, null=0)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("member_id", "str", null=0),
+        F("member_epoch", "i32"), F("heartbeat_interval_ms", "i32"), F("assignment", S(F("topic_partitions", _OWNED)), null=0)]),
+    69: ("ConsumerGroupDescribe", 0, 1, [
+        F("group_ids", ["str"]), F("include_authorized_operations", "bool")], [
+        F("throttle_time_ms", "i32"), F("groups", A(
+            F("error_code", "i16"), F("error_message", "str", null=0), F("group_id", "str"), F("group_state", "str"),
+            F("group_epoch", "i32"), F("assignment_epoch", "i32"), F("assignor_name", "str"), F("members", A(
+                F("member_id", "str"), F("instance_id", "str", null=0), F("rack_id", "str", null=0), F("member_epoch", "i32"),
+                F("client_id", "str"), F("client_host", "str"), F("subscribed_topic_names", ["str"]),
+                F("subscribed_topic_regex", "str", null=0), F("assignment", _ASSIGNED), F("target_assignment", _ASSIGNED),
+                F("member_type", "i8", 1))),
+            F("authorized_operations", "i32")))]),
     75: ("DescribeTopicPartitions", 0, 0, [
         F("topics", A(F("name", "str"))), F("response_partition_limit", "i32", default=2000),
         F("cursor", S(F("topic_name", "str"), F("partition_index", "i32")), null=0)], [

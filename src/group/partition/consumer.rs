@@ -1,7 +1,7 @@
 //! Heartbeats of the consumer protocol (KIP-848).
 
 use super::super::ask::ConsumerHeartbeat;
-use super::super::consumer::{Caller, ConsumerRecord};
+use super::super::consumer::{Caller, ConsumerGroup, ConsumerRecord};
 use super::group::consumer_records;
 use super::*;
 use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -49,17 +49,33 @@ impl GroupPartition {
         let mut reader = Reader::new(&beat.body);
         let request = ConsumerGroupHeartbeatRequest::decode(&mut reader, beat.version)
             .map_err(|_| Refusal::from(ErrorCode::InvalidRequest))?;
-        if !self.groups.contains_key(name) {
-            if request.member_epoch != 0 {
+        let settings = self.settings.consumer.clone();
+        let caller = Caller {
+            version: beat.version,
+            client_id: &beat.client_id,
+            client_host: &beat.client_host,
+            fresh_member_id: &beat.fresh_member_id,
+        };
+        let is_join = request.member_epoch == 0;
+        let kind = self.groups.get(name).map(|group| &group.kind);
+        if !matches!(kind, Some(Kind::Consumer(_))) {
+            // A join that is refused must not make or change a group: an empty one is asked first.
+            let asked = ConsumerGroup::new(settings.clone());
+            if let Err(refusal) = first_heartbeat(asked, &request, &caller, topics, now) {
+                return Err(if is_join || is_malformed(refusal.code) {
+                    refusal
+                } else {
+                    missing(name)
+                });
+            }
+            if !is_join {
                 return Err(missing(name));
             }
-            if self.groups.len() >= GROUPS_PER_PARTITION_MAX {
+            if kind.is_none() && self.groups.len() >= GROUPS_PER_PARTITION_MAX {
                 return Err(ErrorCode::CoordinatorNotAvailable.into());
             }
         }
-        let settings = self.settings.consumer.clone();
         let group = self.group_or_new(name, now);
-        let is_join = request.member_epoch == 0;
         let before = match &group.kind {
             Kind::Consumer(_) => Vec::new(),
             Kind::Classic(_) if is_join => {
@@ -70,16 +86,13 @@ impl GroupPartition {
         let Kind::Consumer(consumer) = &mut group.kind else {
             panic!("group {name:?} did not become one of the consumer protocol");
         };
-        let caller = Caller {
-            version: beat.version,
-            client_id: &beat.client_id,
-            client_host: &beat.client_host,
-            fresh_member_id: &beat.fresh_member_id,
-        };
         match consumer.heartbeat(&request, &caller, topics, now.ms) {
             Ok((answer, records)) => Ok((answer, before, records)),
             Err(error) => {
-                assert!(before.is_empty() || !group.is_on_disk, "{name:?} is of two protocols");
+                assert!(
+                    before.is_empty(),
+                    "{name:?} changed its protocol for a join that is refused"
+                );
                 Err(Refusal { code: error.code(), message: error.to_string() })
             }
         }
@@ -104,6 +117,25 @@ impl GroupPartition {
         let then = answer.into_iter().map(|(reply, answer)| Then::Beat(reply, answer)).collect();
         Some(Entry { records: consumer_records(name, records), then })
     }
+}
+
+/// What a group without members says to a heartbeat.
+fn first_heartbeat(
+    mut empty: ConsumerGroup,
+    request: &ConsumerGroupHeartbeatRequest<'_>,
+    caller: &Caller<'_>,
+    topics: &dyn TopicsView,
+    now: Now,
+) -> Result<(), Refusal> {
+    match empty.heartbeat(request, caller, topics, now.ms) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal { code: error.code(), message: error.to_string() }),
+    }
+}
+
+/// Whether a request is refused for what it says, whatever the group.
+fn is_malformed(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::InvalidRequest | ErrorCode::UnsupportedAssignor)
 }
 
 fn missing(name: &str) -> Refusal {

@@ -315,6 +315,10 @@ fn everybody_is_answered_when_the_partition_is_lost() {
 }
 
 fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
+    beat_for(member, epoch, None)
+}
+
+fn beat_for(member: &str, epoch: i32, assignor: Option<&str>) -> ConsumerHeartbeat {
     let join = epoch == 0;
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g",
@@ -323,6 +327,7 @@ fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
         rebalance_timeout_ms: if join { 1000 } else { -1 },
         subscribed_topic_names: join.then(|| vec!["t"]),
         topic_partitions: join.then(Vec::new),
+        server_assignor: assignor,
         ..Default::default()
     };
     let mut writer = Writer::new();
@@ -389,6 +394,29 @@ fn group_changes_its_protocol_only_while_it_is_empty() {
     assert_eq!(bench.reload(at).list()[0].kind.name(), "classic");
     let mut deleted = bench.ask("g", at, Ask::Delete);
     assert_eq!(deleted.try_take(), Some(Ok(ErrorCode::NonEmptyGroup)));
+}
+
+#[test]
+fn heartbeat_that_is_refused_neither_makes_nor_changes_a_group() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let refused = |bench: &mut Bench, beat| {
+        let mut answer = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat, reply));
+        answer.try_take().unwrap().unwrap().unwrap_err().code
+    };
+    let unsupported = || beat_for("m", 0, Some("none"));
+    assert_eq!(refused(&mut bench, unsupported()), ErrorCode::UnsupportedAssignor);
+    assert!(bench.groups.is_empty());
+    assert_eq!(refused(&mut bench, beat("m", -3)), ErrorCode::InvalidRequest);
+    assert_eq!(refused(&mut bench, beat("m", -2)), ErrorCode::InvalidRequest);
+    assert_eq!(refused(&mut bench, beat("m", -1)), ErrorCode::GroupIdNotFound);
+    let (member, generation) = bench.stable("g", at);
+    assert_eq!(refused(&mut bench, unsupported()), ErrorCode::UnsupportedAssignor);
+    let leaving = vec![Leaving { member_id: member, instance_id: None }];
+    drop(bench.ask("g", at, |waiter| Ask::Leave(leaving, waiter)));
+    bench.flush(at);
+    assert_eq!(refused(&mut bench, unsupported()), ErrorCode::UnsupportedAssignor);
+    assert_eq!(bench.groups.list()[0].kind.name(), "classic");
+    assert!(bench.stable("g", at).1 > generation);
 }
 
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ from messages import NIL_UUID, encode_request
 
 MAX = 0x7FFFFFFF
 FIND, COMMIT, FETCH, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE, FORGET = 10, 8, 9, 11, 12, 13, 14, 15, 16, 42, 47
+BEAT_NEW, DESCRIBE_NEW = 68, 69  # KIP-848
 PROTOCOLS = [{"name": "range", "metadata": b"m"}]
 
 
@@ -32,6 +33,14 @@ def fetch(name, expect, version=8, **fields):
 def join(name, expect, version=9, wait=5.0, **fields):
     return group(f"join group: {name}", JOIN, version, expect, wait=wait,
                  **dict({"group_id": "malformed-join", "protocols": PROTOCOLS}, **fields))
+
+
+def beat(name, expect, version=1, without=(), **fields):
+    """A heartbeat of the new protocol that would join, but for what is wrong with it."""
+    right = {"group_id": "malformed-new", "member_id": "A" * 22, "subscribed_topic_names": lambda bench: [bench.topic],
+             "topic_partitions": [], "rebalance_timeout_ms": 5000}
+    fields = dict({k: v for k, v in right.items() if k not in without}, **fields)
+    return group(f"consumer group heartbeat: {name}", BEAT_NEW, version, expect, **fields)
 
 
 ROWS = [
@@ -125,4 +134,23 @@ ROWS = [
     group("offset delete: unknown topic", FORGET, 0, "answer 0,3", group_id="malformed", topics=[{"name": "no-such-topic", "partitions": [{"index": 0}]}]),
     group("offset delete: unknown partition", FORGET, 0, "answer 0,3", group_id="malformed", topics=lambda b: [{"name": b.topic, "partitions": [{"index": 99}]}]),
     group("offset delete: no topics", FORGET, 0, "answer 0", group_id="malformed"),
+    beat("empty group id", "answer 42", group_id=""),
+    beat("empty member id", "answer 42", member_id=""),
+    beat("no topics", "answer 42", without=["subscribed_topic_names"]),
+    beat("no rebalance timeout", "answer 42", without=["rebalance_timeout_ms"]),
+    beat("null partitions", "answer 42", without=["topic_partitions"]),
+    beat("partitions of a member that joins", "answer 42", topic_partitions=lambda b: [{"topic_id": b.topic_id, "partitions": [0]}]),
+    beat("unknown assignor", "answer 112", server_assignor="magic"),
+    beat("empty assignor", "answer 112", server_assignor=""),
+    beat("pattern that is none", "answer 128", without=["subscribed_topic_names"], subscribed_topic_regex="["),
+    beat("empty instance id", "answer 42", instance_id=""),
+    beat("empty rack", "answer 42", rack_id=""),
+    beat("epoch 1 of an unknown group", "answer 69", member_epoch=1),
+    beat("epoch -2 without an instance", "answer 42", member_epoch=-2),
+    beat("epoch -3", "answer 42", member_epoch=-3),
+    beat("leaves an unknown group", "answer 69", member_epoch=-1),
+    beat("leaves an unknown group for a while", "answer 69", member_epoch=-2, instance_id="i"),
+    group("consumer group describe: none", DESCRIBE_NEW, 1, "answer "),
+    group("consumer group describe: unknown", DESCRIBE_NEW, 1, "answer 69", group_ids=["malformed-none"]),
+    group("consumer group describe: empty id", DESCRIBE_NEW, 1, "answer 24", group_ids=[""]),
 ]

@@ -58,6 +58,10 @@ def valid(bench):
         47: {"group_id": "sweep", "topics": [dict(where, partitions=[{"index": 0}])]},
         60: {},
         61: {"topics": listed},
+        68: {"group_id": "sweep", "member_id": "nobody", "member_epoch": 1, "instance_id": "i", "rack_id": "r", "server_assignor": "range",
+             "subscribed_topic_names": [bench.topic], "subscribed_topic_regex": "a.*",
+             "topic_partitions": [{"topic_id": bench.topic_id, "partitions": [0]}]},
+        69: {"group_ids": ["sweep"]},
         75: {"topics": [{"name": bench.topic}], "cursor": {"topic_name": bench.topic, "partition_index": 0}},
     }
 
