@@ -166,7 +166,7 @@ def main():
         for codec, reader, path in zip(clients.CODECS, READERS[writer], paths):
             if not f"{writer}:{codec}".startswith(args.only):
                 continue
-            readers = [client.name for client in clients.ALL if "drain" in client.verbs] if args.every_reader else [reader]
+            readers = [client.name for client in clients.ALL if "drain" in client.verbs and codec in client.reads] if args.every_reader else [reader]
             try:
                 needed = "java" if writer == "java-console" else writer
                 for name in (needed, *readers):

@@ -42,12 +42,14 @@ class Member:
     """One running client program, and what it has said."""
 
     def __init__(self, client, crew, instance=None):
+        protocol = ["consumer"] if crew.next else []
         self.client, self.name, self.instance = client, client.name, instance
+        self.adds = crew.next  # the new protocol tells what is added
         self.owned = None  # the partitions it says it has; None before the first
         self.records, self.commits, self.changes = [], {}, 0
         self.said = tempfile.TemporaryFile("w+b")
         self.process = subprocess.Popen(
-            client.command("group", crew.bootstrap, crew.topic, crew.group, *([instance] if instance else [])),
+            client.command("group", crew.bootstrap, crew.topic, crew.group, *([instance or "-"] if instance or protocol else []), *protocol),
             stdout=subprocess.PIPE, stderr=self.said, stdin=subprocess.DEVNULL)
         self.reader = threading.Thread(target=self._listen, daemon=True)
         self.reader.start()
@@ -64,7 +66,7 @@ class Member:
                 for partition, offset in value.items():
                     self.commits[int(partition)] = offset
             elif what == "assigned":
-                self.owned = set(value)
+                self.owned = set(value) | (self.owned or set() if self.adds else set())
                 self.changes += 1
             elif what == "revoked":
                 self.owned = set() if value is None else (self.owned or set()) - set(value)
@@ -127,8 +129,8 @@ class Feed(threading.Thread):
 class Crew:
     """The members of one group, those that are gone, and the records that come meanwhile."""
 
-    def __init__(self, bootstrap, admin, name):
-        self.bootstrap, self.admin = bootstrap, admin
+    def __init__(self, bootstrap, admin, name, next=False):
+        self.bootstrap, self.admin, self.next = bootstrap, admin, next
         self.topic = self.group = f"groups-{name}-{os.getpid()}"
         self.members, self.gone, self.killed = [], [], []
         rawkafka.create_topic_and_wait(admin, self.topic, PARTITIONS)
@@ -152,7 +154,7 @@ class Crew:
         """Waits until the group is stable and its members' partitions are all, each once."""
         deadline = time.monotonic() + seconds
         while True:
-            told = described(self.admin, self.group)
+            told = self.described()
             if told["group_state"] == "Stable" and len(told["members"]) == len(self.members) and self._shared():
                 return
             for member in self.members:
@@ -163,6 +165,12 @@ class Crew:
                 raise Wrong(f"not settled within {seconds} s: {told['group_state']} with {len(told['members'])} of"
                             f" {len(self.members)} members; {owned}; {self.members[-1].name} said: {self.members[-1].words()}")
             time.sleep(0.1)
+
+    def described(self):
+        """State and members, as the API of the group's protocol tells them."""
+        if self.next:
+            return self.admin.call(69, 0, group_ids=[self.group])["groups"][0]
+        return described(self.admin, self.group)
 
     def _shared(self):
         owned = sorted(p for m in self.members for p in m.owned or ())
@@ -237,6 +245,21 @@ def mixed(crew, kinds):
     crew.finish()
 
 
+def next_protocol(crew, kinds):
+    """members of the consumer protocol (KIP-848): one joins late, one leaves, one is killed: all records once, commits exact"""
+    for kind in kinds * 2:
+        crew.add(kind)
+    crew.settle()
+    crew.add(kinds[0])
+    crew.settle()
+    time.sleep(1)
+    crew.remove(crew.members[0])
+    crew.settle()
+    crew.remove(crew.members[0], kill=True)
+    crew.settle(SESSION_SECONDS + SETTLE_SECONDS_MAX)
+    crew.finish()
+
+
 def each_leads(crew, kinds):
     """every kind once as the first of the group, and so its leader, with every other as its followers; it is killed in the end"""
     first = crew.add(kinds[0])
@@ -287,10 +310,10 @@ def available(names):
     return found
 
 
-def check(name, bootstrap, admin, label, action):
+def check(name, bootstrap, admin, label, action, next=False):
     """Prints the line of one check; whether it passed."""
     started = time.monotonic()
-    crew = Crew(bootstrap, admin, label)
+    crew = Crew(bootstrap, admin, label, next)
     try:
         action(crew)
     except Wrong as wrong:
@@ -316,9 +339,11 @@ def main():
         jobs = [("mixed", mixed.__doc__, mixed, kinds), ("static", static.__doc__, static, [k for k in kinds if k.instance])]
         for i, kind in enumerate(kinds):
             jobs.append((f"lead-{kind.name}", f"{kind.name} leads, all others follow, also when it is killed", each_leads, kinds[i:] + kinds[:i]))
+        if 68 in admin.versions():
+            jobs.insert(1, ("next", next_protocol.__doc__, next_protocol, [k for k in kinds if k.next]))
         for label, name, action, crew_kinds in jobs:
-            if args.only in label:
-                failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds))
+            if args.only in label and crew_kinds:
+                failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds), label == "next")
     sys.exit(1 if failed else 0)
 
 

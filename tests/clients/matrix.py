@@ -97,7 +97,7 @@ def readers_of(turn, writer, readers, rows, codec):
     """The writer itself and the next ones in turn, without those that choke on a row or do not know the codec."""
     used = {feature for row in rows for feature in row["features"]}
     chosen = [writer] if writer in readers else []
-    others = [client for client in readers if client is not writer and not client.chokes & used and codec in client.codecs]
+    others = [client for client in readers if client is not writer and not client.chokes & used and codec in client.reads]
     for i in range(min(OTHERS, len(others))):
         chosen.append(others[(turn + i) % len(others)])
     return chosen

@@ -72,7 +72,8 @@ def with_java(path, *args):
 
 
 ONLINE = {"auto.create.topics.enable": "false"}
-GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"})
+GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
+                         "group.consumer.session.timeout.ms": "6000", "group.consumer.heartbeat.interval.ms": "1000"})
 
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),

@@ -52,7 +52,8 @@ public final class Judge {
                 case "consume" -> consume(args[1], args[2]);
                 case "load" -> load(args[1], args[2], args[3], args[4]);
                 case "drain" -> drain(args[1], args[2]);
-                case "group" -> group(args[1], args[2], args[3], args.length > 4 ? args[4] : null);
+                case "group" -> group(args[1], args[2], args[3],
+                        args.length > 4 ? args[4] : "-", args.length > 5 ? args[5] : "classic");
                 default -> throw new IllegalArgumentException("unknown verb " + args[0]);
             }
         } finally {
@@ -182,18 +183,21 @@ public final class Judge {
     }
 
     /** A member of a group until SIGTERM. */
-    private static void group(String bootstrap, String topic, String group, String instance) throws Exception {
+    private static void group(String bootstrap, String topic, String group, String instance, String protocol) throws Exception {
         Properties p = new Properties();
         p.put("bootstrap.servers", bootstrap);
         p.put("group.id", group);
         p.put("enable.auto.commit", "false");
         p.put("auto.offset.reset", "earliest");
-        p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
-        p.put("session.timeout.ms", "6000");
-        p.put("heartbeat.interval.ms", "500");
+        p.put("group.protocol", protocol);
+        if (protocol.equals("classic")) {
+            p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
+            p.put("session.timeout.ms", "6000");
+            p.put("heartbeat.interval.ms", "500");
+        }
         p.put("max.poll.interval.ms", "10000");
         p.put("fetch.max.wait.ms", "200");
-        if (instance != null) {
+        if (!instance.equals("-")) {
             p.put("group.instance.id", instance);
         }
         KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer());

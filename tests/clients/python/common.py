@@ -6,7 +6,7 @@ Every client program, whatever its language, is called the same way:
     PROGRAM consume BOOTSTRAP TOPIC              prints JSON lines {p, o, ts, k, v, h}
     PROGRAM load    BOOTSTRAP TOPIC CODEC FILE   line i of FILE goes to partition i mod 16; prints a digest
     PROGRAM drain   BOOTSTRAP TOPIC              reads all partitions to their end; prints a digest
-    PROGRAM group   BOOTSTRAP TOPIC GROUP [ID]   reads as a member of a group, a static one with ID, until SIGTERM
+    PROGRAM group   BOOTSTRAP TOPIC GROUP [ID [PROTOCOL]]   reads as a member of a group, until SIGTERM
 
 k, v and header values are hex or null; h is a list of [name, value]. A digest
 is {count, bytes, sum, partitions}: `sum` adds the MD5 of every value modulo
@@ -15,7 +15,9 @@ MD5s of the values in offset order]. Consumption is by assignment, or, by
 clients that know none, by a group of their own. An error ends the program with
 a message and exit code 1.
 
-A member of a group uses the range assignor, a session of 6 s and a heartbeat
+A member of a group is a static one with an ID other than "-". PROTOCOL is
+"classic" or, for clients that know it, "consumer" (KIP-848), where the broker
+assigns and says when heartbeats are due. Otherwise it uses the range assignor, a session of 6 s and a heartbeat
 every 0.5 s, starts at the earliest record where nothing is committed, and
 commits what it took after every batch, before it takes more or gives partitions
 away. It prints JSON lines at once: {"assigned": [partition, ...]},

@@ -106,11 +106,15 @@ def drain(bootstrap, topic):
     return digest
 
 
-def group(bootstrap, topic, name, instance=None):
+def group(bootstrap, topic, name, instance="-", protocol="classic"):
     stopped = Stopped()
+    how = {"partition.assignment.strategy": "range", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+    if protocol == "consumer":
+        how = {"group.protocol": protocol}
+    if instance != "-":
+        how["group.instance.id"] = instance
     client = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-                       "partition.assignment.strategy": "range", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500,
-                       "max.poll.interval.ms": 10_000, "fetch.wait.max.ms": 200, **({"group.instance.id": instance} if instance else {})})
+                       "max.poll.interval.ms": 10_000, "fetch.wait.max.ms": 200, **how})
     client.subscribe([topic], on_assign=lambda _, parts: show(assigned=[p.partition for p in parts]),
                      on_revoke=lambda _, parts: show(revoked=[p.partition for p in parts]))
     while not stopped:
