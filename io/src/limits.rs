@@ -67,8 +67,8 @@ pub const JOURNAL_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Size of one journal file on a disk with little space. Holds several runs of [`DIRECT_RUN_BYTES`].
 pub const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
 
-/// A round that reaches a part of a journal file that was never written fills it with zeros up to
-/// the next multiple of this, in the same write. Writing to reserved space changes what the file
+/// A round that reaches a part of a journal file that was never written first fills what lies behind
+/// its frame with zeros, up to the next multiple of this. Writing to reserved space changes what the file
 /// system knows of it, which the write has to make durable too: the first round here pays for those
 /// that follow.
 pub const JOURNAL_BLANK_BYTES: u64 = 256 * 1024;

@@ -64,7 +64,7 @@ pub struct Slot {
     pub at: FilePosition,
     /// Bytes of the frame, padding included.
     pub bytes: usize,
-    /// Zeros to write behind the frame, in the same write: whole blocks, mostly none. See
+    /// Zeros to write behind the frame, before it is written: whole blocks, mostly none. See
     /// [`JOURNAL_BLANK_BYTES`].
     pub blank: usize,
 }
