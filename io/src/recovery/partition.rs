@@ -111,7 +111,8 @@ impl<'a, D: Disk> Recovery<'a, D> {
     }
 
     /// Finishes what a crash interrupted: half-written state files, index files without a log, and
-    /// segments that lie wholly in front of the log start.
+    /// segments that lie wholly in front of the log start. Of these one stays as long as the visitor
+    /// has to see it: removed now, its batches would be unknown to the next recovery.
     fn drop_obsolete(&mut self) -> Result<(), RecoveryError> {
         for name in &self.listing.temporary {
             self.disk.remove_file(&self.input.dir.join(name))?;
@@ -124,7 +125,8 @@ impl<'a, D: Disk> Recovery<'a, D> {
         let ids = self.listing.segments.clone();
         let behind = ids.iter().skip(1).map(|next| next.base);
         for (id, next) in ids.iter().zip(behind) {
-            if next <= self.log_start && next > id.base {
+            let seen = next <= self.input.visit_from;
+            if next <= self.log_start && next > id.base && seen {
                 self.remove(*id)?;
             }
         }
@@ -144,10 +146,22 @@ impl<'a, D: Disk> Recovery<'a, D> {
             }
             ended = self.segment(*id, &ids[i + 1..], visitor)?;
         }
+        if self.end < self.log_start {
+            self.drop_deleted()?;
+        }
         if self.end < self.floor {
             self.report.lost.push((self.end, self.floor));
         }
-        self.end = self.end.max(self.log_start);
+        Ok(())
+    }
+
+    /// All there is was deleted, and something between it and the log start is lost: the log begins
+    /// anew at its start.
+    fn drop_deleted(&mut self) -> Result<(), RecoveryError> {
+        for meta in std::mem::take(&mut self.segments) {
+            self.remove(meta.id)?;
+        }
+        self.end = self.log_start;
         Ok(())
     }
 
@@ -195,14 +209,20 @@ impl<'a, D: Disk> Recovery<'a, D> {
         if around.unacknowledged_from.is_some_and(|from| scan.next >= from) {
             return true;
         }
-        self.report.damage.push(Damage {
+        self.note_damage([Damage {
             segment: id,
             from: scan.end,
             to: scan.end,
             offsets: (scan.next, limit),
             error: StoredError::Short { needed: crate::limits::BATCH_HEADER_BYTES, got: 0 },
-        });
+        }]);
         false
+    }
+
+    /// Damage below the log start took nothing from anybody.
+    fn note_damage(&mut self, found: impl IntoIterator<Item = Damage>) {
+        let live = found.into_iter().filter(|damage| damage.offsets.1 > self.log_start);
+        self.report.damage.extend(live);
     }
 
     /// Makes the scanned segment exact, synced and indexed; removes it when nothing is left.
@@ -214,7 +234,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
     ) -> Result<(), RecoveryError> {
         self.report.bytes_scanned += scan.bytes;
         self.report.bytes_cut += scan.cut;
-        self.report.damage.extend_from_slice(&scan.damage);
+        self.note_damage(scan.damage.iter().copied());
         if scan.end == FilePosition::ZERO {
             return self.remove(id).map_err(RecoveryError::from);
         }
@@ -383,7 +403,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
         };
         let covered = Covered { id, coverage, index, allow_gaps: self.input.allow_gaps };
         let damage = covered.visit(file, from, visitor)?;
-        self.report.damage.extend(damage);
+        self.note_damage(damage);
         Ok(())
     }
 

@@ -599,12 +599,43 @@ fn obsolete_segments_and_left_overs_are_removed() {
     touch(&empty.file_name(SegmentFile::Log));
     let found = fixture.recover();
     assert_eq!(found.log_start, Offset::at(125));
+    assert_eq!(found.report.segments_removed, [empty], "what must be seen stays");
+    let (dir, evidence) = (dir(), Evidence { floor: Offset::ZERO, complete: true });
+    let seen = PartitionInput { visit_from: fixture.ids[1].base, ..input(&dir, evidence) };
+    let found = recover_partition(&fixture.disk, &seen, &mut ()).unwrap();
     assert_eq!(found.segments.iter().map(|s| s.id).collect::<Vec<_>>(), fixture.ids[1..]);
-    assert_eq!(found.report.segments_removed, [fixture.ids[0], empty]);
-    let names = fixture.disk.list(&dir()).unwrap();
+    assert_eq!(found.report.segments_removed, fixture.ids[..1]);
+    let names = fixture.disk.list(&dir).unwrap();
     assert!(names.iter().any(|e| e.name == "notes of the operator.txt"));
     assert!(!names.iter().any(|e| e.name.ends_with(".tmp") || e.name.contains("9999")));
     assert_eq!(fixture.recover().report, RecoveryReport::default());
+}
+
+#[test]
+fn damage_and_loss_below_the_log_start_are_nobodys() {
+    let fixture = Fixture::new();
+    unseal(&fixture);
+    let (broken, _) = fixture.batches[2][3];
+    fixture.log(2).write_at(&[0; 8], broken.at).unwrap();
+    let floor = Evidence { floor: fixture.end(), complete: true };
+    let report = fixture.recover_with(floor).report;
+    assert_eq!(report.damage.len(), 1, "{report:?}");
+    // The same with the records deleted, the log start within the segment.
+    unseal(&fixture);
+    let mut manifest: Manifest = read_state(&fixture.disk, &dir()).unwrap().unwrap();
+    manifest.log_start_offset = broken.next;
+    write_state(&fixture.disk, &dir(), &manifest).unwrap();
+    let found = fixture.recover_with(floor);
+    assert_eq!((found.log_start, found.end), (broken.next, fixture.end()));
+    assert_eq!((found.report.damage, found.report.lost), (vec![], vec![]));
+    // All of it deleted and its end missing: the log begins anew at its start.
+    manifest.log_start_offset = fixture.end();
+    write_state(&fixture.disk, &dir(), &manifest).unwrap();
+    unseal(&fixture);
+    fixture.log(2).set_len(broken.at.get()).unwrap();
+    let found = fixture.recover_with(floor);
+    assert_eq!((found.log_start, found.end), (fixture.end(), fixture.end()));
+    assert_eq!((found.segments, found.report.lost), (vec![], vec![]));
 }
 
 #[test]

@@ -132,8 +132,18 @@ struct Replay<'a, D: Disk, H> {
 /// Where the runs of one partition go.
 struct Target {
     dir: PathBuf,
-    log_start: Offset,
+    deleted: Deleted,
     checkpoint: Option<RecoveryCheckpoint>,
+}
+
+/// Which segments of a partition were deleted: they lie wholly below the log start, and are not
+/// there any more.
+#[derive(Default)]
+struct Deleted {
+    /// Base of a segment that is there, at or below the log start: those before it lie below.
+    below: Offset,
+    /// Those of them that are there all the same, ascending.
+    kept: Vec<SegmentId>,
 }
 
 /// Most segment files open at a time.
@@ -201,8 +211,9 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
             self.replayed.runs_unknown += 1;
             return Ok(());
         };
-        // Deleted by retention or by request: bringing it back would be wrong.
-        if bytes.is_empty() || run.end <= target.log_start {
+        // What was removed would come back for nothing. Deleted records of a segment that is there
+        // are put back: it has no holes, and tells of producers.
+        if bytes.is_empty() || target.deleted.has(run.segment) {
             return Ok(());
         }
         let path = run.segment.path(&target.dir, SegmentFile::Log);
@@ -256,7 +267,11 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         };
         let starts = [manifest.map(|m| m.log_start_offset), checkpoint.map(|c| c.log_start_offset)];
         let log_start = starts.into_iter().flatten().max().unwrap_or_default();
-        Ok(Some(Target { dir, log_start, checkpoint }))
+        let deleted = match log_start {
+            Offset::ZERO => Deleted::default(),
+            log_start => Deleted::of(Listing::read(disk, &dir)?.segments, log_start),
+        };
+        Ok(Some(Target { dir, deleted, checkpoint }))
     }
 
     fn file(&mut self, dir: &Path, path: &Path) -> Result<&D::File, RecoveryError> {
@@ -289,6 +304,19 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         }
         self.open.clear();
         Ok(())
+    }
+}
+
+impl Deleted {
+    fn of(mut segments: Vec<SegmentId>, log_start: Offset) -> Deleted {
+        segments.retain(|id| id.base <= log_start);
+        let below = segments.last().map(|last| last.base).unwrap_or_default();
+        segments.retain(|id| id.base < below);
+        Deleted { below, kept: segments }
+    }
+
+    fn has(&self, segment: SegmentId) -> bool {
+        segment.base < self.below && self.kept.binary_search(&segment).is_err()
     }
 }
 
