@@ -4,6 +4,7 @@
 //! <data>/
 //!   .lock                          held (flock) by the broker that uses the directory
 //!   meta.properties                node id, cluster id, format version, shard count at format
+//!   reserve                        takes space until a deletion needs it on a full disk
 //!   journal/<shard>/               commit journal of one core
 //!   topics/<topic>/<partition>/    segments and state files of one partition
 //!   __cluster/                     embedded metadata store
@@ -86,6 +87,11 @@ impl Layout {
 
     pub fn deleted_topic(&self, topic: TopicId) -> PathBuf {
         self.deleted().join(topic.to_string())
+    }
+
+    /// Takes space until a deletion needs it on a full disk ([`crate::reserve`]).
+    pub fn reserve(&self) -> PathBuf {
+        self.root.join("reserve")
     }
 
     /// Directories that nobody claims.

@@ -35,6 +35,9 @@ pub mod partition_state;
 /// The data directory: its owner, its format, and where everything stands in it.
 pub mod data_dir;
 
+/// Space kept for the small writes of a full disk.
+pub mod reserve;
+
 /// Names of segments and their files, and what a partition directory holds.
 pub mod segment;
 

@@ -53,6 +53,10 @@ pub const SEGMENT_BYTES_MAX: u64 = 0x7fff_ffff;
 /// One sparse index entry is written for about so many bytes of log (`index.interval.bytes`).
 pub const INDEX_INTERVAL_BYTES: u64 = BLOCK_BYTES_U64;
 
+/// Space kept for the small writes by which records are deleted on a full disk: a manifest and,
+/// at the worst, the directories above it. Where it is gone too, the deletion is refused.
+pub const RESERVE_BYTES: u64 = 32 * BLOCK_BYTES_U64;
+
 /// Bytes of one entry of a `.index` file.
 pub const INDEX_ENTRY_BYTES: usize = 8;
 /// Bytes of one entry of a `.timeindex` file.
