@@ -21,6 +21,12 @@ pub mod cursors;
 /// One flush for all that was staged since the last.
 pub mod group_commit;
 
+/// Deletions of one shard for one request.
+pub mod delete_task;
+
+/// What crosses the boundary to delete records.
+pub mod deletion;
+
 /// The writing side of one core's disk.
 pub mod disk_shell;
 

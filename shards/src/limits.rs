@@ -83,5 +83,13 @@ pub const WRITES_AT_ONCE: usize = 8;
 /// Workers behind the journal on one core, each with one partition at a time.
 pub const WORKERS: usize = 8;
 
+/// Segments whose files one job removes. The next job of the partition takes the others, so that
+/// reads of other partitions come in between on the helper threads.
+pub const SEGMENTS_REMOVED_AT_ONCE: usize = 16;
+
+/// Deletions of records that wait for the disk on one shard: one request may name every partition.
+/// More are refused.
+pub const DELETIONS_WAITING_MAX: usize = 2 * PARTITIONS_PER_SHARD_MAX;
+
 /// Free space from which on a full disk takes appends again.
 pub const FREE_BYTES_TO_RESUME: u64 = 4 << 20;

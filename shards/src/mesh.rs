@@ -8,11 +8,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_io::disk::CoreDisk;
 use millstream_io::runtime::{Gate, Mailbox, Promise, Queue};
-use millstream_io::units::{TopicId, TopicPartition};
+use millstream_io::units::{Offset, TopicId, TopicPartition};
 
+use crate::deletion::{DeleteError, Deletion};
 use crate::message::{
     Append, AppendError, Appended, EpochEnd, OpenError, OpenPartition, PartitionConfig, Read,
     ReadError, ReadLimits, ReadPlan, Want,
@@ -24,7 +26,7 @@ use crate::query::{
 };
 use crate::shard::{Shard, ShardState};
 use crate::waiters::Wait;
-use crate::{query_task, read_task};
+use crate::{delete_task, query_task, read_task};
 
 /// Batches on their way to their owner.
 pub struct AppendOrder {
@@ -42,6 +44,7 @@ pub enum Ask {
     Sizes(Vec<TopicPartition>, Promise<Vec<Result<PartitionSize, QueryError>>>),
     Open(Vec<OpenPartition>, Promise<Result<(), OpenError>>),
     Configure(TopicId, PartitionConfig, Promise<()>),
+    DeleteBefore(Vec<Deletion>, Option<Duration>, Promise<Vec<Result<Offset, DeleteError>>>),
     DropTopic(TopicId, Promise<usize>),
     Counts(Promise<(Metrics, Levels)>),
 }
@@ -167,6 +170,12 @@ fn serve_one(shard: &Shard, local: &Rc<dyn LocalShard>, gate: &Gate, ask: Ask) {
         Ask::Configure(topic, config, promise) => {
             shard.with_mut(|shard| shard.configure(topic, &config));
             let _ = promise.send(());
+        }
+        Ask::DeleteBefore(deletions, patience, promise) => {
+            let shard = shard.clone();
+            let deleting =
+                async move { delete_task::delete_before(&shard, &deletions, patience).await };
+            answer_later(gate, deleting, promise);
         }
         Ask::DropTopic(topic, promise) => {
             let shard = shard.clone();

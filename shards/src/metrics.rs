@@ -28,7 +28,11 @@ pub struct Metrics {
     pub behind_bytes_total: u64,
     pub checkpoints_total: u64,
     pub segments_sealed_total: u64,
+    /// Times a log start was raised, and segments removed behind it.
+    pub deletions_total: u64,
     pub segments_deleted_total: u64,
+    /// Removals on a full disk that took an older saved state of the producers with them.
+    pub producers_forgotten_total: u64,
     /// Reads planned, and their bytes from memory and from files.
     pub reads_total: u64,
     pub read_memory_bytes_total: u64,

@@ -1,8 +1,10 @@
 //! One partition as its owner holds it: what is staged, committed, written and synced, and where.
 
 mod flow;
+mod trim;
 mod upkeep;
 
+pub use trim::Trim;
 pub use upkeep::Tasks;
 
 pub use flow::{CommitShare, Committed, WriteMode, WritePlan, block_bytes};
@@ -46,6 +48,7 @@ pub struct PartitionLog {
     pub(crate) tail: TailCache,
     pub(crate) cursors: Cursors,
     pub(crate) tasks: Tasks,
+    pub(crate) trim: Trim,
     /// Its topic is being deleted: no append is taken.
     pub(crate) dropping: bool,
     /// The shard's eviction has it in its list.
@@ -95,6 +98,7 @@ impl PartitionLog {
             tail: TailCache::new(end, found.log_end),
             cursors: Cursors::default(),
             tasks: Tasks::recovered(end, found.home_made),
+            trim: Trim::default(),
             dropping: false,
             listed_for_eviction: false,
             flow: flow::Flow::at(end, found.log_end),
@@ -170,19 +174,6 @@ impl PartitionLog {
 
     pub fn needs_repair(&self) -> bool {
         self.flow.needs_repair
-    }
-
-    /// Gives up the records below `log_start`, clamped to what is stable. The files follow later.
-    pub fn delete_before(&mut self, log_start: Offset) -> Offset {
-        let log_start = log_start.min(self.marks.last_stable());
-        if log_start <= self.marks.log_start() {
-            return self.marks.log_start();
-        }
-        self.marks.delete_before(log_start);
-        self.tasks.manifest_changed();
-        self.epochs.delete_before(self.marks.log_start());
-        self.aborted.delete_before(self.marks.log_start());
-        self.marks.log_start()
     }
 
     /// Forgets producers that were silent since before `before`.

@@ -10,7 +10,7 @@ use crate::cold::{self, ColdError};
 use crate::message::Isolation;
 use crate::query::{OffsetFound, OffsetQuery, OffsetSpec, QueryError};
 use crate::seek::{Seek, SeekAsk, SeekStep};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardState};
 
 /// Answers in order. Positions come from memory; a time may take looks into files, one job each.
 pub async fn offsets<D: CoreDisk>(
@@ -78,13 +78,20 @@ async fn by_time<D: CoreDisk>(
             SeekStep::Nothing => return Ok(OffsetFound::default()),
             SeekStep::Found(batch) => batch,
             SeekStep::Cold(ask) => {
-                let next = ask.next;
-                match look_up(shard, disk, at, ask).await? {
-                    Some(batch) => batch,
-                    None => {
+                let (segment, next) = (ask.segment, ask.next);
+                let looked = look_up(shard, disk, at, ask).await;
+                let is_there = |shard: &ShardState| {
+                    Ok(shard.known(at, query.current)?.segments.get(segment).is_some())
+                };
+                match looked {
+                    Ok(Some(batch)) => batch,
+                    Ok(None) => {
                         from = next;
                         continue;
                     }
+                    // Deleted meanwhile: the answer lies behind, and another look finds it.
+                    Err(_) if !shard.with(is_there)? => continue,
+                    Err(error) => return Err(error),
                 }
             }
         };

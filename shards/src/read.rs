@@ -118,9 +118,17 @@ impl PartitionLog {
             Some(got) if got > current => return Err(ReadError::UnknownEpoch { at, current, got }),
             _ => {}
         }
+        self.check_offset(read.offset)
+    }
+
+    /// True offsets lie between the log start and the log end.
+    ///
+    /// # Errors
+    /// [`ReadError::OffsetOutOfRange`].
+    pub fn check_offset(&self, got: Offset) -> Result<(), ReadError> {
         let (log_start, log_end) = (self.marks.log_start(), self.marks.log_end());
-        if read.offset < log_start || read.offset > log_end {
-            return Err(ReadError::OffsetOutOfRange { at, got: read.offset, log_start, log_end });
+        if got < log_start || got > log_end {
+            return Err(ReadError::OffsetOutOfRange { at: self.at, got, log_start, log_end });
         }
         Ok(())
     }

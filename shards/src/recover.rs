@@ -14,12 +14,14 @@ use millstream_io::disk::{Disk, DiskError};
 use millstream_io::journal::frame::JournalId;
 use millstream_io::journal::ring::RingStart;
 use millstream_io::journal::{JournalDamage, RingLimits};
+use millstream_io::limits::RESERVE_BYTES;
 use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
 use millstream_io::recovery::replay::Home;
 use millstream_io::recovery::{
     BatchVisitor, PartitionInput, RecoveredPartition, RecoveryError, RecoveryReport, Replayed,
     finish_journals, recover_partition, replay,
 };
+use millstream_io::reserve;
 use millstream_io::segment_reader::BatchPlace;
 use millstream_io::units::{FilePosition, Offset, ShardId, TimestampMs, TopicPartition};
 
@@ -119,6 +121,8 @@ pub fn recover<D: Disk>(
     let journals = finish_journals(disk, layout, &replayed, config.shard_count, config.ring, id)
         .map_err(RecoverError::Journal)?;
     random.map_err(RecoverError::NoRandom)?;
+    // A disk too full for it is served all the same.
+    let _ = reserve::keep(disk, &layout.reserve(), RESERVE_BYTES);
     Ok(Recovered { logs, journals, ring: config.ring, report })
 }
 

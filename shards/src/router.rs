@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use millstream_io::runtime::{Post, Promise, Reply, oneshot, timeout};
-use millstream_io::units::{ShardId, TopicId, TopicPartition};
+use millstream_io::units::{Offset, ShardId, TopicId, TopicPartition};
 
 pub use collect::AppendTicket;
 
+use crate::delete_task;
+use crate::deletion::{DeleteError, Deletion};
 use crate::mesh::{AppendOrder, Ask, LocalShard, drop_topic, open_all, wait_for_room};
 use crate::message::{
     Append, DroppedTopic, EpochEnd, OpenError, OpenPartition, PartitionConfig, Read, ReadError,
@@ -192,6 +194,33 @@ impl Router {
     ) -> Vec<Result<PartitionSize, QueryError>> {
         let local = |all: &[TopicPartition]| self.0.shard.with(|shard| shard.sizes(all));
         self.query(partitions, |at| *at, local, Ask::Sizes).await
+    }
+
+    /// Deletes the oldest records of each partition; answers with the log starts, in input order. When
+    /// this returns, the new log starts are durable and in force; the space is given back later.
+    /// Without `patience` it waits for as long as the disk takes.
+    pub async fn delete_before(
+        &self,
+        deletions: Vec<Deletion>,
+        patience: Option<Duration>,
+    ) -> Vec<Result<Offset, DeleteError>> {
+        let (count, mut local, mut replies) = (deletions.len(), None, Vec::new());
+        for (shard, places, deletions) in Split::of(deletions, self, |delete| delete.at).parts {
+            if shard == self.0.id {
+                local = Some((places, deletions));
+            } else {
+                let ask = |promise| Ask::DeleteBefore(deletions, patience, promise);
+                replies.push((places, self.ask(shard, ask).await));
+            }
+        }
+        let own = match local {
+            Some((places, deletions)) => Some((
+                places,
+                delete_task::delete_before(&self.0.shard, &deletions, patience).await,
+            )),
+            None => None,
+        };
+        gather(count, own, replies, || Err(DeleteError::Stopping)).await
     }
 
     /// Makes new partitions, or takes them over under a newer epoch, on their shards. Touches no

@@ -2,11 +2,13 @@
 
 mod appending;
 mod asking;
+mod deleting;
 mod reading;
 mod rounds;
 mod work;
 
 pub use appending::{Answer, PendingAppend};
+pub use deleting::{DeletePromise, RemoveJob, TrimJob, Trimmed};
 pub use reading::{ColdLook, ReadStep};
 pub use rounds::{DirectJob, DirectOutcome, FramePlan, FrameRun, Placed};
 pub use work::{
@@ -81,6 +83,7 @@ pub struct ShardState {
     refused: bool,
     work: work::Work,
     reads: reading::ReadCache,
+    deletes: deleting::Deletes,
 }
 
 impl Shard {
@@ -136,6 +139,7 @@ impl ShardState {
             refused: false,
             work: work::Work::default(),
             reads: reading::ReadCache::default(),
+            deletes: deleting::Deletes::default(),
         }
     }
 
@@ -163,7 +167,9 @@ impl ShardState {
         if self.partitions.len() >= PARTITIONS_PER_SHARD_MAX {
             return Err(OpenError::TooManyPartitions { limit: PARTITIONS_PER_SHARD_MAX });
         }
-        self.partitions.insert(open.at, PartitionLog::open(open, found));
+        let slot = self.partitions.insert(open.at, PartitionLog::open(open, found));
+        // A crash may have left files to be removed.
+        self.consider_work(slot);
         Ok(())
     }
 
@@ -193,6 +199,7 @@ impl ShardState {
         self.waiters.changed(slot);
         self.ring.forget(at);
         self.forget_read_files(slot);
+        self.forget_deletions(slot, at);
         self.settle_idle();
         self.events.room.signal();
         self.events.work.signal(); // Its open files are to be closed.

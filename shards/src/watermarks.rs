@@ -96,18 +96,23 @@ impl Watermarks {
     /// HighWatermark too, and the LastStableOffset follows it up to the first open transaction.
     pub fn durable(&mut self, durable_end: Offset, first_unstable: Option<Offset>) {
         let high_watermark = durable_end;
-        let last_stable = first_unstable.map_or(high_watermark, |open| open.min(high_watermark));
+        let last_stable = match first_unstable {
+            // Deleted records keep no reader waiting.
+            Some(open) => open.max(self.marks.log_start).min(high_watermark),
+            None => high_watermark,
+        };
         self.set(Marks { last_stable, high_watermark, durable_end, ..self.marks });
     }
 
-    /// Records below `log_start` are given up. An offset at or below the present start changes
-    /// nothing.
+    /// Records below `log_start` are given up, those of open transactions too. An offset at or below
+    /// the present start changes nothing.
     ///
     /// # Panics
-    /// When it lies behind the LastStableOffset: callers clamp first.
+    /// When it lies behind the HighWatermark: what nobody has seen is not deleted.
     pub fn delete_before(&mut self, log_start: Offset) {
         if log_start > self.marks.log_start {
-            self.set(Marks { log_start, ..self.marks });
+            let last_stable = self.marks.last_stable.max(log_start);
+            self.set(Marks { log_start, last_stable, ..self.marks });
         }
     }
 
@@ -216,8 +221,20 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "out of order")]
-    fn log_start_never_passes_what_is_stable() {
+    fn log_start_never_passes_the_high_watermark() {
         Watermarks::recovered(at(0), at(10)).delete_before(at(11));
+    }
+
+    #[test]
+    fn deleted_records_of_an_open_transaction_keep_no_reader_waiting() {
+        let mut marks = Watermarks::recovered(at(0), at(10));
+        marks.staged(at(30));
+        marks.durable(at(30), Some(at(12)));
+        marks.delete_before(at(20));
+        assert_eq!((marks.log_start(), marks.last_stable()), (at(20), at(20)));
+        marks.staged(at(31));
+        marks.durable(at(31), Some(at(12)));
+        assert_eq!(marks.last_stable(), at(20));
     }
 
     proptest! {

@@ -16,10 +16,11 @@ use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
 use millstream_io::runtime::{CoreSetup, Pool, affinity};
 use millstream_io::units::{LeaderEpoch, Offset, TopicPartition};
+use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::message::{
-    Append, AppendError, Appended, Isolation, OpenPartition, PartitionConfig, Read, ReadLimits,
-    Want, Woken,
+    Append, AppendError, Appended, Isolation, OpenPartition, PartitionConfig, Read, ReadError,
+    ReadLimits, Want, Woken,
 };
 use millstream_shards::recover::{RecoverConfig, Recovered, recover};
 use millstream_shards::router::Router;
@@ -193,4 +194,81 @@ fn dropped_topic_is_gone_on_all_cores() {
         assert_eq!(counts.iter().map(|(_, _, levels)| levels.partitions).sum::<u64>(), 0);
         assert_eq!(counts.iter().map(|(_, _, levels)| levels.staged_bytes).sum::<u64>(), 0);
     });
+}
+
+/// Blocks that the logs of a partition take, those of removed files that are open still included.
+fn log_bytes(root: &Path, at: TopicPartition) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let dir = Layout::new(root).partition("t1", at.partition);
+    let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    let blocks = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
+    let named = std::fs::read_dir(&dir).expect("a directory").map(|e| e.expect("named").path());
+    let named: u64 = named.filter(|path| is_log(path)).map(|path| blocks(&path)).sum();
+    let open = std::fs::read_dir("/proc/self/fd").expect("Linux").flatten().filter_map(|fd| {
+        let to = std::fs::read_link(fd.path()).ok()?;
+        let gone = to.starts_with(&dir) && to.to_string_lossy().ends_with(".log (deleted)");
+        gone.then(|| blocks(&fd.path()))
+    });
+    named + open.sum::<u64>()
+}
+
+#[test]
+fn deleted_records_give_their_space_back_and_stay_deleted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().to_path_buf();
+    let (ends, _) = run(dir.path(), 2, 0, move |context| async move {
+        if context.core.index.get() != 0 {
+            return;
+        }
+        let router = context.router;
+        for n in 0..40 {
+            for p in 0..2 {
+                send(&router, id(1, p), &batch(n, 1, 200_000)).await.expect("stored");
+            }
+        }
+        let before = log_bytes(&root, id(1, 0));
+        assert!(before >= 7 << 20, "{before} bytes in files");
+        // Readers have had the files open.
+        assert_eq!(read_all(&router, id(1, 0)).await.len(), 40);
+        let to = DeleteBefore::Offset(Offset::at(38));
+        let deletion = |p, before| Deletion { at: id(1, p), before };
+        let asked = vec![
+            deletion(0, to),
+            deletion(1, DeleteBefore::HighWatermark),
+            deletion(2, DeleteBefore::Offset(Offset::at(1))),
+        ];
+        let answers = router.delete_before(asked, None).await;
+        assert_eq!(answers[0], Ok(Offset::at(38)));
+        assert_eq!(answers[1], Ok(Offset::at(40)));
+        assert!(matches!(answers[2], Err(DeleteError::OutOfRange { .. })), "{:?}", answers[2]);
+        let limits = ReadLimits { bytes_max: 1, isolation: Isolation::ReadUncommitted };
+        let offset = Offset::at(37);
+        let read = Read { at: id(1, 0), offset, bytes_max: 1, current: None, last_fetched: None };
+        let told = router.read(vec![read], limits).await.remove(0);
+        assert!(matches!(told, Err(ReadError::OffsetOutOfRange { .. })), "{told:?}");
+        // The files go behind the answer.
+        let mut left = before;
+        for _ in 0..500 {
+            left = log_bytes(&root, id(1, 0)).max(log_bytes(&root, id(1, 1)));
+            if left <= 2 << 20 {
+                break;
+            }
+            millstream_io::runtime::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(left <= 2 << 20, "{left} of {before} bytes are still taken");
+    });
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
+    let (ends, scanned) = run(dir.path(), 1, 1, |context| async move {
+        let limits = ReadLimits { bytes_max: 1, isolation: Isolation::ReadUncommitted };
+        for (p, start) in [(0, 38), (1, 40)] {
+            let offset = Offset::at(start);
+            let at = id(1, p);
+            let read = Read { at, offset, bytes_max: 1, current: None, last_fetched: None };
+            let plan = context.router.read(vec![read], limits).await.remove(0).expect("in range");
+            assert_eq!((plan.log_start, plan.high_watermark), (offset, Offset::at(40)));
+            assert_eq!(plan.chunks.is_empty(), start == 40);
+        }
+    });
+    assert_eq!(scanned, 0);
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
 }

@@ -5,7 +5,8 @@
 //! Judged are the three promises of the disk: an acknowledged batch is there for ever at its offset;
 //! nothing that a reader has seen is taken back, and no offset is given to two records; after any
 //! crash the log holds the acknowledged batches, in order, without a gap, plus at most batches whose
-//! answer was open. Besides: an idempotent producer's retry across a crash is stored once, a failed
+//! answer was open. Records are deleted up to the log start that was acknowledged or seen, and none
+//! behind the highest that was asked for. Besides: an idempotent producer's retry across a crash is stored once, a failed
 //! directory acknowledges nothing more, everybody gets an answer when the disk works, and a clean
 //! stop leaves nothing to read for the next start.
 //!
@@ -88,10 +89,15 @@ struct Covered {
     refused: u64,
     cold_reads: u64,
     evicted_bytes: u64,
+    deletions: u64,
+    segments_deleted: u64,
+    reads_refused: u64,
 }
 
 impl Covered {
     fn add(&mut self, metrics: &Metrics, end: End) {
+        self.deletions += metrics.deletions_total;
+        self.segments_deleted += metrics.segments_deleted_total;
         self.lives += 1;
         self.crashes += u64::from(end == End::Crash);
         self.stops += u64::from(end == End::Stop);
@@ -113,6 +119,7 @@ impl Covered {
         let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
         let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
         let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
+        let Covered { deletions, segments_deleted, reads_refused, .. } = *self;
         let all = [
             lives,
             crashes,
@@ -132,6 +139,9 @@ impl Covered {
             refused,
             cold_reads,
             evicted_bytes,
+            deletions,
+            segments_deleted,
+            reads_refused,
         ];
         assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
     }
@@ -176,6 +186,8 @@ fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
         let end = life.run(&mut model, &mut producers, &mut rng)?;
         last = Some(end);
         covered.add(&life.metrics(), end);
+        covered.reads_refused += life.reads_refused;
+        model.producers_forgotten |= life.metrics().producers_forgotten_total > 0;
         life.end();
         match rng.below(4) {
             _ if end == End::Stop => disk.crash_as(CrashMode::LoseAll, rng.next_u64()),

@@ -1,16 +1,21 @@
 //! The blocking jobs: what runs on the helper pool.
 
 use millstream_io::checkpoint::{StateError, write_blob, write_state};
+use millstream_io::data_dir::Layout;
 use millstream_io::disk::{
     CoreDisk, Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow, parent_of,
 };
 use millstream_io::journal::{Prepare, files};
+use millstream_io::limits::RESERVE_BYTES;
 use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
+use millstream_io::reserve;
 use millstream_io::segment::{SegmentFile, remove_segment};
 use millstream_io::units::{FilePosition, JournalSeq, SegmentId};
 
 use crate::limits::FREE_BYTES_TO_RESUME;
-use crate::shard::{Home, Job, JobOutcome, RepairJob, SaveJob, SealJob};
+use crate::shard::{
+    Home, Job, JobOutcome, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed,
+};
 
 use super::DiskShell;
 
@@ -39,11 +44,23 @@ impl<D: CoreDisk> DiskShell<D> {
                 let (job, result) = self.run(job, repair).await;
                 JobOutcome::Repair { job, result }
             }
+            Job::Trim(job) => {
+                let (job, result) = self.run(job, |disk, job| trim(disk, job)).await;
+                JobOutcome::Trim { job, result }
+            }
+            Job::Remove(job) => {
+                // A sync of the segment may have opened it again behind its seal.
+                for segment in job.segments.iter().copied() {
+                    self.close_segment(job.slot, segment).await;
+                }
+                let (job, result) = self.run(job, remove).await;
+                JobOutcome::Remove { job, result }
+            }
             Job::Prepare(job) => JobOutcome::Prepare(self.prepare(job).await),
             Job::Probe => {
-                let root = self.shard.with(|shard| shard.layout.root().to_path_buf());
-                let (_, free) = self.run(root, |disk, root| disk.free_bytes(root)).await;
-                JobOutcome::Probe { has_space: free.is_ok_and(|free| free >= FREE_BYTES_TO_RESUME) }
+                let layout = self.shard.with(|shard| shard.layout.clone());
+                let (_, has_space) = self.run(layout, probe).await;
+                JobOutcome::Probe { has_space: has_space.is_ok_and(|has_space| has_space) }
             }
         };
         self.shard.with_mut(|shard| shard.job_done(outcome));
@@ -149,6 +166,50 @@ fn repair<D: Disk>(disk: &D, job: &RepairJob) -> Result<(), DiskError> {
         }
     }
     Ok(())
+}
+
+/// Writes a log start down. On a full disk once more without the reserve.
+fn trim<D: Disk>(disk: &D, job: &TrimJob) -> Result<Trimmed, DiskError> {
+    let write = || match &job.home.manifest {
+        Some(manifest) if job.home_made => {
+            write_state(disk, &job.home.dir, manifest).map_err(disk_error)
+        }
+        Some(_) | None => make(disk, &job.home, &[]),
+    };
+    match write() {
+        Ok(()) => Ok(Trimmed::Well),
+        Err(error) if error.kind == DiskErrorKind::Full && reserve::give_up(disk, &job.reserve) => {
+            write().map(|()| Trimmed::FromReserve)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn remove<D: Disk>(disk: &D, job: &RemoveJob) -> Result<(), DiskError> {
+    if let Some(next) = job.next {
+        disk.open(&next.path(&job.dir, SegmentFile::Log), OpenHow::CREATE)?;
+    }
+    if job.forget_producers {
+        match disk.remove_file(&producer_snapshot_in(&job.dir)) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    disk.sync_dir(&job.dir)?;
+    for segment in &job.segments {
+        remove_segment(disk, &job.dir, *segment)?;
+    }
+    disk.sync_dir(&job.dir)
+}
+
+/// Whether appends may be taken again. Then the reserve is made up again too.
+fn probe<D: Disk>(disk: &D, layout: &Layout) -> Result<bool, DiskError> {
+    let has_space = disk.free_bytes(layout.root())? >= FREE_BYTES_TO_RESUME;
+    if has_space {
+        // Without it a deletion may be refused on the next full disk, and nothing else.
+        let _ = reserve::keep(disk, &layout.reserve(), RESERVE_BYTES);
+    }
+    Ok(has_space)
 }
 
 /// The error of the disk behind one of a state file. Writing knows no other.

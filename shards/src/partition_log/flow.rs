@@ -27,6 +27,8 @@ pub(super) struct Flow {
     in_flight: Option<(LogPosition, Offset)>,
     /// A write to the segment files is under way.
     writing: bool,
+    /// The last write planned touches no file that ends at or below this.
+    writing_from: LogPosition,
     /// The group commit has this partition in its list.
     dirty: bool,
     /// Start of the unfinished block that is, or is being, written padded.
@@ -107,6 +109,7 @@ impl Flow {
             committed: end,
             in_flight: None,
             writing: false,
+            writing_from: end,
             dirty: false,
             guard: None,
             padded: end,
@@ -226,6 +229,11 @@ impl PartitionLog {
         self.flow.writing
     }
 
+    /// True when no write under way touches files below `end`, the end of a sealed segment.
+    pub fn is_free_of_writes(&self, end: LogPosition) -> bool {
+        !self.flow.writing || end <= self.flow.writing_from
+    }
+
     /// True when nothing is staged, in flight, or only in the journal.
     pub fn is_settled(&self) -> bool {
         let Flow { synced, padded, committed, writing, in_flight, .. } = &self.flow;
@@ -234,10 +242,11 @@ impl PartitionLog {
     }
 
     /// A write to the segment files, to be ended by [`PartitionLog::write_done`]. `None` when there
-    /// is nothing to do, a write is under way, or the guard is up.
+    /// is nothing to do, a write is under way, the guard is up, or the directory is being made.
     pub fn plan_write(&mut self, mode: WriteMode) -> Option<WritePlan> {
         let Flow { synced, written: from, committed, .. } = self.flow;
-        if self.flow.writing || self.flow.guard.is_some() {
+        let must_wait = self.tasks.must_wait_for_home();
+        if self.flow.writing || self.flow.guard.is_some() || must_wait {
             return None;
         }
         let in_flight = self.flow.in_flight.is_some();
@@ -266,6 +275,7 @@ impl PartitionLog {
             plan.sync = self.segments.pieces(synced, to).map(|piece| piece.segment).collect();
         }
         self.flow.writing = true;
+        self.flow.writing_from = synced.min(from);
         self.flow.guard = (floor < to).then_some(floor);
         Some(plan)
     }

@@ -21,12 +21,18 @@ use super::PartitionLog;
 pub struct Tasks {
     /// In the shard's queue.
     pub queued: bool,
+    /// In the shard's queue of those with something to delete.
+    pub trim_queued: bool,
     /// The state files should be written.
     pub save_due: bool,
     pub saving: bool,
     sealing: bool,
     /// The directory stands, and its manifest says what it should.
     home_made: bool,
+    /// A job that writes the manifest is planned or under way. There is one at a time.
+    manifest_in_work: bool,
+    /// Everything in front of this is in the last state files that were written.
+    saved_to: LogPosition,
     /// Where the log was at the last checkpoint.
     checkpoint_at: LogPosition,
     /// Something was appended since the state files were last written.
@@ -49,9 +55,31 @@ impl Tasks {
         self.closed
     }
 
-    /// The manifest must say something new before it counts.
-    pub(super) fn manifest_changed(&mut self) {
-        self.home_made = false;
+    pub(super) fn is_saving(&self) -> bool {
+        self.saving
+    }
+
+    pub(super) fn is_home_made(&self) -> bool {
+        self.home_made
+    }
+
+    pub(super) fn saved_to(&self) -> LogPosition {
+        self.saved_to
+    }
+
+    pub(super) fn is_manifest_in_work(&self) -> bool {
+        self.manifest_in_work
+    }
+
+    /// The job that wrote the manifest has ended.
+    pub(super) fn manifest_written(&mut self, well: bool) {
+        self.manifest_in_work = false;
+        self.home_made |= well;
+    }
+
+    /// The directory is needed, and somebody else is making it.
+    pub(super) fn must_wait_for_home(&self) -> bool {
+        !self.home_made && self.manifest_in_work
     }
 }
 
@@ -63,23 +91,35 @@ impl PartitionLog {
             || self.is_checkpoint_due(checkpoint_bytes)
             || self.sealable().is_some()
             || self.tasks.save_due
+            || self.waits_for_save()
     }
 
     /// True when something of it is under way: it may not be dropped.
     pub fn is_busy(&self) -> bool {
-        self.is_writing() || self.tasks.sealing || self.tasks.saving || self.is_in_flight()
+        self.is_writing()
+            || self.tasks.sealing
+            || self.tasks.saving
+            || self.is_in_flight()
+            || self.trim.is_under_way()
     }
 
-    /// True when the state files are due and would not be outdated at once.
+    /// True when the state files are due, and nobody else is at files that belong to them. Rounds and
+    /// writes do not count: under steady load there would never be a time between them.
     pub fn may_save(&self) -> bool {
         let complete =
             !self.tasks.closed || (self.is_settled() && self.segments.unsealed().next().is_none());
-        self.tasks.save_due && !self.is_busy() && complete
+        let held = self.tasks.sealing || self.tasks.saving || self.trim.is_under_way();
+        self.tasks.save_due && !held && !self.tasks.must_wait_for_home() && complete
     }
 
     /// True when nothing is under way and nothing due.
     pub fn is_at_rest(&self) -> bool {
-        let due = self.tasks.save_due || self.has_unwritten_closed() || self.sealable().is_some();
+        let due = self.tasks.save_due
+            || self.has_unwritten_closed()
+            || self.sealable().is_some()
+            || self.is_trim_due()
+            || self.needs_trim(false)
+            || self.waits_for_save();
         !self.is_busy() && !due && (!self.tasks.closed || self.is_settled())
     }
 
@@ -95,9 +135,10 @@ impl PartitionLog {
         unsealed.any(|s| s.closed && s.end() > written && s.end() <= committed)
     }
 
-    /// The segment to be sealed next, if one is complete in its file.
+    /// The segment to be sealed next, if one is complete in its file. Not while a save is on its
+    /// way, which may be writing the same indexes.
     pub fn plan_seal(&mut self) -> Option<(SegmentId, SegmentIndex, Coverage)> {
-        if self.tasks.sealing {
+        if self.tasks.sealing || self.tasks.saving {
             return None;
         }
         let segment = self.sealable()?;
@@ -122,33 +163,48 @@ impl PartitionLog {
     }
 
     /// Where its files live; with the manifest when that must be written.
-    pub fn home(&self, layout: &Layout) -> Home {
+    pub fn home(&mut self, layout: &Layout) -> Home {
+        if self.tasks.home_made {
+            let dir = layout.partition(&self.topic_name, self.at.partition);
+            return Home { at: self.at, dir, manifest: None };
+        }
+        self.home_with(self.marks.log_start(), layout)
+    }
+
+    /// Where its files live, with a manifest that names `log_start`.
+    ///
+    /// # Panics
+    /// When a manifest is being written already.
+    pub(super) fn home_with(&mut self, log_start: Offset, layout: &Layout) -> Home {
+        let in_work = std::mem::replace(&mut self.tasks.manifest_in_work, true);
+        assert!(!in_work, "{}: two jobs are to write its manifest", self.at);
         let manifest = Manifest {
             topic_id: self.at.topic,
             topic: self.topic_name.to_string(),
             partition: self.at.partition,
             leader_epoch: self.epoch,
             high_watermark: self.marks.high_watermark(),
-            log_start_offset: self.marks.log_start(),
+            log_start_offset: log_start,
         };
-        Home {
-            at: self.at,
-            dir: layout.partition(&self.topic_name, self.at.partition),
-            manifest: (!self.tasks.home_made).then_some(manifest),
-        }
+        let dir = layout.partition(&self.topic_name, self.at.partition);
+        Home { at: self.at, dir, manifest: Some(manifest) }
     }
 
     /// What was made of the directory with its manifest, and of the files of `segments` in it.
     pub fn home_made(&mut self, home: &Home, segments: &[SegmentId], made: Made) {
+        if let Some(manifest) = &home.manifest {
+            let (written, log_start) = (manifest.log_start_offset, self.marks.log_start());
+            assert!(
+                written == log_start,
+                "{}: a manifest with log start {written} was written at {log_start}",
+                self.at
+            );
+            self.tasks.manifest_written(made == Made::Durably);
+        }
         match made {
             Made::Nothing => {}
             Made::Perhaps => self.files_made(segments, FileState::Tried),
-            Made::Durably => {
-                if let Some(manifest) = &home.manifest {
-                    self.tasks.home_made |= manifest.log_start_offset == self.marks.log_start();
-                }
-                self.files_made(segments, FileState::Made);
-            }
+            Made::Durably => self.files_made(segments, FileState::Made),
         }
     }
 
@@ -166,6 +222,7 @@ impl PartitionLog {
             Index::Memory(_) | Index::File(_) => None,
         };
         let clean = self.tasks.closed && offset == self.marks.log_end();
+        let saved_to = position;
         let checkpoint = RecoveryCheckpoint {
             segment_epoch: segment.id.epoch,
             segment_base: segment.id.base,
@@ -183,14 +240,16 @@ impl PartitionLog {
         self.tasks.saving = true;
         self.tasks.changed = offset < self.marks.log_end();
         self.tasks.checkpoint_at = position;
-        Some(SaveJob { slot, home: self.home(layout), indexes, producers, epochs, checkpoint })
+        let home = self.home(layout);
+        Some(SaveJob { slot, home, indexes, producers, epochs, checkpoint, saved_to })
     }
 
     /// The state files were written, or not.
     pub fn saved(&mut self, job: &SaveJob, well: bool) {
         self.tasks.saving = false;
+        self.home_made(&job.home, &[], if well { Made::Durably } else { Made::Perhaps });
         if well {
-            self.home_made(&job.home, &[], Made::Durably);
+            self.tasks.saved_to = self.tasks.saved_to.max(job.saved_to);
         } else {
             self.tasks.save_due = true;
         }

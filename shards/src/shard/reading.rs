@@ -65,6 +65,11 @@ impl ShardState {
         answer: Result<ColdAnswer, ColdError>,
     ) -> Result<ReadPlan, ReadError> {
         let ColdLook { slot, at, ask, source } = look;
+        let Some(log) = self.partitions.get(slot) else {
+            return Err(ReadError::UnknownPartition { at });
+        };
+        // Records may have been deleted meanwhile, and the file with them.
+        log.check_offset(ask.target)?;
         let answer = answer.map_err(|error| self.read_error(at, &ask, &source, error))?;
         self.keep_open(slot, ask.segment, &answer.file);
         if let Some(index) = answer.index {
@@ -105,6 +110,19 @@ impl ShardState {
     pub fn close_read_files(&mut self) {
         let half = self.reads.files.len().div_ceil(2);
         self.reads.files.drain(..half);
+    }
+
+    /// Lets go of what is kept of segments that are deleted: files and indexes.
+    pub(super) fn forget_segments(&mut self, slot: Slot, segments: &[SegmentId]) {
+        let is_gone = |held: Slot, id: &SegmentId| held == slot && segments.contains(id);
+        self.reads.files.retain(|(held, id, _)| !is_gone(*held, id));
+        let mut freed = 0;
+        self.reads.indexes.retain(|(held, id, bytes)| {
+            let gone = is_gone(*held, id);
+            freed += if gone { *bytes } else { 0 };
+            !gone
+        });
+        self.reads.index_bytes -= freed;
     }
 
     /// Lets go of the files of a partition that is dropped: they take space while they are open.

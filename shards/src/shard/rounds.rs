@@ -216,6 +216,7 @@ impl ShardState {
                         log.commit_failed();
                     }
                     self.storage_error(error, vec![job.slot]);
+                    self.consider_work(job.slot);
                 }
             }
         }
@@ -268,19 +269,30 @@ impl ShardState {
     /// what is staged in `slots` is refused, and may be sent again later.
     pub fn storage_error(&mut self, error: DiskError, slots: Vec<Slot>) {
         if is_passing(&error) {
-            self.health.full = true;
-            self.events.full.signal();
+            self.disk_is_full();
             let reason = self.health.reason();
             for slot in slots {
                 self.refuse_staged(slot, &reason);
             }
-            self.events.work.signal();
         } else {
             self.health.directory.fail(error);
             let reason = self.health.reason();
             self.fail_waiting(&reason);
+            if let Some(failed) = self.deletions_failed() {
+                self.fail_deletions(&failed);
+            }
         }
         self.events.room.signal();
+    }
+
+    /// No append is taken before there is space again; what gives space back goes on.
+    pub(super) fn disk_is_full(&mut self) {
+        if !std::mem::replace(&mut self.health.full, true) {
+            self.give_back_planned();
+            self.look_for_removals();
+        }
+        self.events.full.signal();
+        self.events.work.signal();
     }
 
     fn depart(&mut self, shares: Vec<(Slot, CommitShare)>, runs: &mut Vec<FrameRun>) {

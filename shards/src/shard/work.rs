@@ -11,11 +11,12 @@ use millstream_io::units::{FilePosition, JournalSeq, SegmentId, TopicPartition, 
 
 use crate::limits::{PLANNED_WRITES_MAX, PRESSURE_PARTITIONS};
 use crate::partition_log::{WriteMode, WritePlan};
+use crate::position::LogPosition;
 use crate::segments::{Repair, SegmentIndex};
 use crate::table::Slot;
 
-use super::ShardState;
 use super::rounds::is_passing;
+use super::{RemoveJob, ShardState, TrimJob, Trimmed};
 
 /// Something to be done behind the journal. Owned: whoever takes it does it, and tells how it went
 /// by [`ShardState::job_done`].
@@ -29,6 +30,10 @@ pub enum Job {
     Save(Box<SaveJob>),
     /// Cut refused bytes out of files.
     Repair(RepairJob),
+    /// Write a new log start down.
+    Trim(Box<TrimJob>),
+    /// Remove the files of deleted segments.
+    Remove(RemoveJob),
     /// Make the next journal file ready.
     Prepare(Prepare),
     /// Look whether there is space again.
@@ -85,6 +90,8 @@ pub struct SaveJob {
     pub producers: Vec<u8>,
     pub epochs: EpochCheckpoint,
     pub checkpoint: RecoveryCheckpoint,
+    /// Where the checkpoint stands in the log.
+    pub saved_to: LogPosition,
 }
 
 /// Refused bytes to be cut out of the files of one partition.
@@ -115,6 +122,14 @@ pub enum JobOutcome {
         job: RepairJob,
         result: Result<(), DiskError>,
     },
+    Trim {
+        job: Box<TrimJob>,
+        result: Result<Trimmed, DiskError>,
+    },
+    Remove {
+        job: RemoveJob,
+        result: Result<(), DiskError>,
+    },
     /// `Err` also says which name the file of a failed job has now.
     Prepare(Result<FilePosition, (DiskError, Option<JournalSeq>)>),
     Probe {
@@ -129,6 +144,8 @@ pub(super) struct Work {
     planned: VecDeque<WriteJob>,
     /// Partitions to be looked at, each once.
     queue: VecDeque<Slot>,
+    /// Partitions with something to delete, likewise.
+    trims: VecDeque<Slot>,
     repairs: VecDeque<RepairJob>,
     probe_due: bool,
     /// Jobs taken and not done.
@@ -139,7 +156,8 @@ impl ShardState {
     /// The next thing to do; `None` when there is nothing now. Journal files come first, since a
     /// round may wait for them.
     pub fn take_job(&mut self) -> Option<Job> {
-        if self.health.directory.failure().is_some() {
+        if let Some(failed) = self.deletions_failed() {
+            self.fail_deletions(&failed);
             return None;
         }
         let job = self.choose_job()?;
@@ -168,6 +186,8 @@ impl ShardState {
             JobOutcome::Seal { job, result } => self.seal_done(job, result),
             JobOutcome::Save { job, result } => self.save_done(&job, result),
             JobOutcome::Repair { job, result } => self.repair_done(job, result),
+            JobOutcome::Trim { job, result } => self.trim_done(&job, result),
+            JobOutcome::Remove { job, result } => self.remove_done(&job, result),
             JobOutcome::Prepare(Ok(blank)) => self.ring.prepared(blank),
             JobOutcome::Prepare(Err((error, named))) => {
                 self.ring.prepare_failed(named);
@@ -176,6 +196,7 @@ impl ShardState {
             JobOutcome::Probe { has_space } => {
                 if has_space {
                     self.health.full = false;
+                    self.retry_removals();
                     self.events.room.signal();
                 }
             }
@@ -187,6 +208,14 @@ impl ShardState {
     }
 
     fn choose_job(&mut self) -> Option<Job> {
+        while let Some(slot) = self.work.trims.pop_front() {
+            if let Some(log) = self.partitions.get_mut(slot) {
+                log.tasks.trim_queued = false;
+            }
+            if let Some(job) = self.trim_job_of(slot) {
+                return Some(job);
+            }
+        }
         if self.health.full {
             return std::mem::take(&mut self.work.probe_due).then_some(Job::Probe);
         }
@@ -218,7 +247,13 @@ impl ShardState {
     /// Lists a partition to be looked at, when something is to be done behind its journal.
     pub(super) fn consider_work(&mut self, slot: Slot) {
         let (behind, every) = (self.limits.behind_bytes, self.limits.checkpoint_bytes);
+        let disk_full = self.health.full;
         let Some(log) = self.partitions.get_mut(slot) else { return };
+        if !log.tasks.trim_queued && log.needs_trim(disk_full) {
+            log.tasks.trim_queued = true;
+            self.work.trims.push_back(slot);
+            self.events.work.signal();
+        }
         if !log.tasks.queued && log.needs_work(behind, every) {
             log.tasks.queued = true;
             self.work.queue.push_back(slot);
@@ -235,8 +270,11 @@ impl ShardState {
             let (segment, indexes, coverage) = seal;
             return Some(Job::Seal(SealJob { slot, dir, segment, indexes, coverage }));
         }
-        if log.may_save() {
-            return log.plan_save(slot, &self.layout).map(|job| Job::Save(Box::new(job)));
+        log.tasks.save_due |= log.waits_for_save();
+        if log.may_save()
+            && let Some(job) = log.plan_save(slot, &self.layout)
+        {
+            return Some(Job::Save(Box::new(job)));
         }
         if log.is_checkpoint_due(every)
             && let Some(plan) = log.plan_write(WriteMode::Checkpoint)
@@ -296,6 +334,17 @@ impl ShardState {
         let dir = self.layout.partition(&log.topic_name, at.partition);
         self.work.repairs.push_back(RepairJob { slot, dir, repair });
         self.events.work.signal();
+    }
+
+    /// The disk is full: writes that are planned wait until there is space. Whoever wants to delete
+    /// need not wait for them.
+    pub(super) fn give_back_planned(&mut self) {
+        for job in std::mem::take(&mut self.work.planned) {
+            let Some(log) = self.partitions.get_mut(job.slot) else { continue };
+            log.home_made(&job.home, &[], Made::Nothing);
+            log.write_done(&job.plan, false);
+            self.consider_work(job.slot);
+        }
     }
 
     fn write_done(&mut self, job: WriteJob, made: Made, result: Result<(), DiskError>) {

@@ -12,10 +12,12 @@ use millstream_io::data_dir::Layout;
 use millstream_io::disk_sim::{Fault, SimDisk, SimRng};
 use millstream_io::journal::{JournalRing, JournalState, RingLimits};
 use millstream_io::runtime::{Reply, oneshot};
+use millstream_io::segment::Listing;
 use millstream_io::units::{
     LeaderEpoch, Offset, PartitionIndex, ShardId, TimestampMs, TopicId, TopicPartition,
 };
 use millstream_shards::commit_task::commit;
+use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
 use millstream_shards::disk_shell::DiskShell;
 use millstream_shards::health::{DirectoryHealth, Health};
 use millstream_shards::housekeeping_task::work;
@@ -92,7 +94,18 @@ struct Outstanding {
     batches: Vec<(BatchId, Option<usize>)>,
 }
 
-type ReadResult = (usize, i64, Result<ReadPlan, ReadError>);
+/// A read that has ended: partition, offset, the log start that was sure when it began.
+type ReadResult = (usize, i64, i64, Result<ReadPlan, ReadError>);
+
+/// A deletion on its way.
+struct Deleting {
+    reply: Reply<Result<Offset, DeleteError>>,
+    partition: usize,
+    /// The log start asked for, and the one that was sure before.
+    to: i64,
+    before: i64,
+    in_range: bool,
+}
 
 pub struct Life<'a> {
     plan: &'a Plan,
@@ -103,6 +116,9 @@ pub struct Life<'a> {
     outstanding: Vec<Outstanding>,
     reads: Rc<RefCell<Vec<ReadResult>>>,
     reading: usize,
+    deleting: Vec<Deleting>,
+    /// Reads that were told that their records are deleted.
+    pub reads_refused: u64,
 }
 
 pub fn partition_of(index: usize) -> TopicPartition {
@@ -180,18 +196,18 @@ impl<'a> Life<'a> {
             outstanding: Vec::new(),
             reads: Rc::default(),
             reading: 0,
+            deleting: Vec::new(),
+            reads_refused: 0,
         }
     }
 
     /// Reads everything and hands it to the judge.
     pub fn audit(&mut self, model: &mut Model, rng: &mut SimRng) -> Verdict {
         for partition in 0..self.plan.partitions {
-            let mut next = 0;
+            let mut next = self.find_log_start(partition, model, rng)?;
             loop {
-                self.read(partition, next, 1 << 20);
-                self.drain(rng)?;
-                let (_, _, result) = self.reads.borrow_mut().pop().expect("the read has ended");
-                let plan = result.map_err(|e| format!("p{partition} @{next}: {e}"))?;
+                let plan = self.read_now(partition, next, model, rng)?;
+                let plan = plan.map_err(|e| format!("p{partition} @{next}: {e}"))?;
                 let bytes = bytes_of(&plan);
                 if bytes.is_empty() {
                     if next != plan.high_watermark.get() {
@@ -204,6 +220,39 @@ impl<'a> Life<'a> {
             model.recovered(partition, next)?;
         }
         Ok(())
+    }
+
+    /// Asks for the first record and learns where the log starts; what was asked for before and did
+    /// not come to pass is known by now.
+    fn find_log_start(
+        &mut self,
+        partition: usize,
+        model: &mut Model,
+        rng: &mut SimRng,
+    ) -> Result<i64, String> {
+        let before = model.log_start(partition);
+        let start = match self.read_now(partition, 0, model, rng)? {
+            Ok(plan) => plan.log_start,
+            Err(ReadError::OffsetOutOfRange { log_start, .. }) => log_start,
+            Err(error) => return Err(format!("p{partition} @0: {error}")),
+        };
+        model.saw_log_start(partition, start.get(), before)?;
+        model.settle_log_start(partition);
+        Ok(start.get())
+    }
+
+    fn read_now(
+        &mut self,
+        partition: usize,
+        offset: i64,
+        model: &Model,
+        rng: &mut SimRng,
+    ) -> Result<Result<ReadPlan, ReadError>, String> {
+        self.read(partition, offset, 1 << 20, model);
+        self.drain(rng)?;
+        self.reading -= 1;
+        let (.., result) = self.reads.borrow_mut().pop().expect("the read has ended");
+        Ok(result)
     }
 
     /// Runs the life to its end.
@@ -257,11 +306,12 @@ impl<'a> Life<'a> {
         let failed_before = self.has_failed();
         match rng.below(100) {
             0..14 => self.send(model, producers, rng),
-            14..17 => self.read_somewhere(rng),
-            17..55 => {
+            14..17 => self.read_somewhere(model, rng),
+            17..19 => self.delete_somewhere(model, rng),
+            19..56 => {
                 self.executor.step(rng);
             }
-            55..99 => {
+            56..99 => {
                 self.disk.complete_any(rng);
             }
             _ => {
@@ -272,6 +322,7 @@ impl<'a> Life<'a> {
             }
         }
         self.take_reads(model)?;
+        self.take_deletions(model, failed_before)?;
         self.take_answers(model, producers, failed_before)
     }
 
@@ -357,20 +408,52 @@ impl<'a> Life<'a> {
         Some((id, partition, Some(p)))
     }
 
-    fn read_somewhere(&mut self, rng: &mut SimRng) {
+    fn read_somewhere(&mut self, model: &Model, rng: &mut SimRng) {
         if self.reading > 3 {
             return;
         }
         let partition = rng.index(self.plan.partitions);
+        let from = if rng.chance(80) { model.log_start(partition) } else { 0 };
+        let left = self.high_watermark(partition) - from;
+        let offset = from + rng.below(left.unsigned_abs() + 1) as i64;
+        self.read(partition, offset, 1 + rng.below(30_000), model);
+    }
+
+    fn high_watermark(&self, partition: usize) -> i64 {
         let end = self.shard.with(|shard| {
             let slot = shard.partitions.slot_of(partition_of(partition)).expect("open");
             shard.partitions.get(slot).expect("open").readable(Isolation::ReadUncommitted).0
         });
-        let offset = rng.below(end.get().unsigned_abs() + 1) as i64;
-        self.read(partition, offset, 1 + rng.below(30_000));
+        end.get()
     }
 
-    fn read(&mut self, partition: usize, offset: i64, bytes_max: u64) {
+    /// Asks for the deletion of some records, of all, or of more than there are.
+    fn delete_somewhere(&mut self, model: &mut Model, rng: &mut SimRng) {
+        let partition = rng.index(self.plan.partitions);
+        let (before, end) = (model.log_start(partition), self.high_watermark(partition));
+        let left = (end - before).unsigned_abs();
+        let (to, order) = match rng.below(10) {
+            0 | 1 => (end, DeleteBefore::HighWatermark),
+            2 => (end + 1, DeleteBefore::Offset(Offset::at(end + 1))),
+            3 => (before / 2, DeleteBefore::Offset(Offset::at(before / 2))),
+            n => {
+                let share = if n < 6 { left } else { left / 4 };
+                let to = before + rng.below(share + 1) as i64;
+                (to, DeleteBefore::Offset(Offset::at(to)))
+            }
+        };
+        let in_range = to <= end;
+        if in_range {
+            model.asks_deletion(partition, to);
+        }
+        let (promise, reply) = oneshot();
+        let deletion = Deletion { at: partition_of(partition), before: order };
+        self.shard.with_mut(|shard| shard.delete_before(&deletion, promise));
+        self.deleting.push(Deleting { reply, partition, to, before, in_range });
+    }
+
+    fn read(&mut self, partition: usize, offset: i64, bytes_max: u64, model: &Model) {
+        let sure = model.log_start(partition);
         let at = partition_of(partition);
         let start = Offset::at(offset);
         let read = Read { at, offset: start, bytes_max, current: None, last_fetched: None };
@@ -379,22 +462,56 @@ impl<'a> Life<'a> {
         self.reading += 1;
         self.executor.spawn(async move {
             let result = read_task::read(&shard, &disk, &[read], limits).await.remove(0);
-            results.borrow_mut().push((partition, offset, result));
+            results.borrow_mut().push((partition, offset, sure, result));
         });
     }
 
     fn take_reads(&mut self, model: &mut Model) -> Verdict {
-        for (partition, offset, result) in self.reads.take() {
+        for (partition, offset, sure, result) in self.reads.take() {
             self.reading -= 1;
             match result {
                 Ok(plan) => {
+                    if offset < sure {
+                        return Err(format!("p{partition}: @{offset} is served below @{sure}"));
+                    }
+                    model.saw_log_start(partition, plan.log_start.get(), sure)?;
                     // The power may have gone since: what was promised is gone with it.
                     if self.disk.is_powered() {
                         model.saw(partition, offset, &bytes_of(&plan))?;
                     }
                 }
+                Err(ReadError::OffsetOutOfRange { log_start, .. }) if offset < log_start.get() => {
+                    model.saw_log_start(partition, log_start.get(), sure)?;
+                    self.reads_refused += 1;
+                }
                 Err(ReadError::Storage { .. }) if !self.disk.is_powered() || self.has_failed() => {}
                 Err(error) => return Err(format!("read of p{partition} @{offset}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_deletions(&mut self, model: &mut Model, failed_before: bool) -> Verdict {
+        let mut i = 0;
+        while i < self.deleting.len() {
+            let Some(answer) = self.deleting[i].reply.try_take() else {
+                i += 1;
+                continue;
+            };
+            let Deleting { partition, to, before, in_range, .. } = self.deleting.remove(i);
+            match answer.map_err(|_| "the promise of a deletion was dropped".to_owned())? {
+                Ok(_) if failed_before => {
+                    return Err(format!("p{partition}: deleted after the directory failed"));
+                }
+                Ok(start) if !in_range || start.get() < to => {
+                    return Err(format!("p{partition}: deleted to @{start}, asked for @{to}"));
+                }
+                Ok(start) => model.saw_log_start(partition, start.get(), before)?,
+                Err(DeleteError::OutOfRange { .. }) if !in_range => {}
+                Err(DeleteError::NoRoom { .. } | DeleteError::Stopping) => {}
+                Err(DeleteError::Storage { .. })
+                    if !self.disk.is_powered() || self.has_failed() => {}
+                Err(error) => return Err(format!("p{partition}: deletion to @{to}: {error}")),
             }
         }
         Ok(())
@@ -438,9 +555,10 @@ impl<'a> Life<'a> {
             let failed = self.has_failed();
             self.drain(rng)?;
             self.take_reads(model)?;
+            self.take_deletions(model, failed)?;
             self.take_answers(model, producers, failed)?;
         }
-        match self.outstanding.len() {
+        match self.outstanding.len() + self.deleting.len() {
             0 => Ok(()),
             waiting if self.disk.is_powered() => {
                 let state = self.shard.with(|shard| format!("{:?}", shard.levels()));
@@ -479,10 +597,28 @@ impl<'a> Life<'a> {
         if !self.shard.with(ShardState::is_at_rest) || !self.shard.with(|s| s.ring.is_clean()) {
             return Err(format!("the stop leaves work: {:?}", self.shard.with(|s| s.levels())));
         }
+        self.check_space(model)?;
         let state = JournalState::from(self.shard.with(|shard| shard.ring.clean_state()));
         let dir = Layout::new(PathBuf::from(ROOT)).journal(ShardId::new(0));
         if let Err(error) = state.write(&self.disk, &dir) {
             return if self.disk.is_powered() { Err(error.to_string()) } else { Ok(()) };
+        }
+        Ok(())
+    }
+
+    /// No file is left that lies wholly below its log start, the last of a partition apart.
+    fn check_space(&self, model: &Model) -> Verdict {
+        for partition in 0..self.plan.partitions {
+            let open = &opens(self.plan, 0)[partition];
+            let dir = Layout::new(PathBuf::from(ROOT));
+            let dir = dir.partition(&open.topic_name, open.at.partition);
+            let listing = Listing::read(&self.disk, &dir).map_err(|error| error.to_string())?;
+            let start = model.log_start(partition);
+            let kept = listing.segments.get(1).is_some_and(|next| next.base.get() <= start);
+            if kept || !listing.orphans().is_empty() {
+                let names = (&listing.segments, listing.orphans());
+                return Err(format!("p{partition}: left below the log start @{start}: {names:?}"));
+            }
         }
         Ok(())
     }

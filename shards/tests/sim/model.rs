@@ -4,6 +4,10 @@
 //! sending until an answer or a recovery tells where it is; it is *placed* once it was acknowledged
 //! or seen by a reader, and then must stand at that offset for ever; it is *absent* when a recovery
 //! did not find it, and then must never appear, unless it is sent again.
+//!
+//! Of a log start it knows the highest that was acknowledged or seen, below which nothing may be
+//! served ever again, and the highest that anybody asked for, from which on everything must be there.
+//! What stands between the two is deleted or is not: a crash may decide, and only once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,6 +46,19 @@ pub struct Model {
     pub batches: Vec<Batch>,
     /// For each partition: base offset to batch, of those that are placed.
     placed: HashMap<usize, BTreeMap<i64, BatchId>>,
+    starts: HashMap<usize, LogStart>,
+    /// A full disk made a shard give up what it had saved of producers: after a crash the retry of a
+    /// deleted batch may be stored once more.
+    pub producers_forgotten: bool,
+}
+
+/// What is known of a partition's log start.
+#[derive(Clone, Copy, Debug, Default)]
+struct LogStart {
+    /// Acknowledged, or seen by somebody.
+    sure: i64,
+    /// Asked for, with or without an answer.
+    asked: i64,
 }
 
 /// A broken promise, in words.
@@ -114,17 +131,61 @@ impl Model {
         Ok(next)
     }
 
-    /// A recovery is over, and everything of `partition` was read up to `end`: whatever is not
-    /// placed now is absent, and whatever is placed stands below the end.
+    /// Somebody asks for the records below `offset` to be deleted.
+    pub fn asks_deletion(&mut self, partition: usize, offset: i64) {
+        let start = self.starts.entry(partition).or_default();
+        start.asked = start.asked.max(offset);
+    }
+
+    /// Nothing below this offset is served any more.
+    pub fn log_start(&self, partition: usize) -> i64 {
+        self.starts.get(&partition).map_or(0, |start| start.sure)
+    }
+
+    /// Somebody was told of a log start, who asked when `before` was sure.
+    pub fn saw_log_start(&mut self, partition: usize, offset: i64, before: i64) -> Verdict {
+        let start = self.starts.entry(partition).or_default();
+        if offset < before {
+            return Err(format!(
+                "p{partition}: the log start goes back from @{before} to @{offset}"
+            ));
+        }
+        if offset > start.asked {
+            return Err(format!(
+                "p{partition}: the log starts at @{offset}, and nobody asked for more than @{}",
+                start.asked
+            ));
+        }
+        start.sure = start.sure.max(offset);
+        Ok(())
+    }
+
+    /// A recovery has decided: what was asked for and not done is not done later.
+    pub fn settle_log_start(&mut self, partition: usize) {
+        let start = self.starts.entry(partition).or_default();
+        start.asked = start.sure;
+    }
+
+    /// A recovery is over, and everything of `partition` was read from its log start to `end`:
+    /// whatever is not placed now is absent, unless it was deleted unseen, and whatever is placed
+    /// stands in between.
     pub fn recovered(&mut self, partition: usize, end: i64) -> Verdict {
+        let start = self.log_start(partition);
         let placed = self.placed.entry(partition).or_default();
-        let mut due = 0;
+        let (mut due, mut unseen) = (0, 0);
         for (offset, id) in placed.iter() {
-            let batch = &self.batches[*id as usize];
-            if *offset != due {
-                return Err(format!("p{partition}: a hole at @{due}, the next batch is @{offset}"));
+            let behind = offset + i64::from(self.batches[*id as usize].records);
+            let hole = offset - due;
+            if hole > 0 && *offset > start {
+                let at = due.max(start);
+                return Err(format!("p{partition}: a hole at @{at}, the next batch is @{offset}"));
             }
-            due = offset + i64::from(batch.records);
+            unseen += hole;
+            due = behind;
+        }
+        if due < start {
+            unseen += start - due;
+            due = start;
         }
         if due != end {
             let (offset, id) = placed.last_key_value().map(|(o, id)| (*o, *id)).unwrap_or_default();
@@ -133,7 +194,7 @@ impl Model {
             ));
         }
         for batch in self.batches.iter_mut().filter(|b| b.partition == partition) {
-            if batch.state == State::Open {
+            if batch.state == State::Open && i64::from(batch.records) > unseen {
                 batch.state = State::Absent;
             }
         }
@@ -158,8 +219,12 @@ impl Model {
     fn place(&mut self, id: BatchId, offset: i64, how: &str) -> Verdict {
         let batch = &mut self.batches[id as usize];
         let partition = batch.partition;
+        let start = self.starts.get(&partition).map_or(0, |start| start.sure);
+        let may_come_again =
+            |at| self.producers_forgotten && at + i64::from(batch.records) <= start;
         match batch.state {
             State::Placed(at) if at == offset => return Ok(()),
+            State::Placed(at) if may_come_again(at) => batch.state = State::Placed(offset),
             State::Placed(at) => {
                 return Err(format!(
                     "p{partition}: batch {id} is {how} @{offset} and stands @{at}"
