@@ -17,6 +17,7 @@ mod create_partitions;
 mod create_topics;
 mod deep_validation;
 mod delete_groups;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
@@ -322,6 +323,7 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::ApiVersions => api_versions::handle(call),
         ApiKey::CreateTopics => create_topics::handle(call).await,
         ApiKey::DeleteTopics => delete_topics::handle(call).await,
+        ApiKey::DeleteRecords => delete_records::handle(call).await,
         ApiKey::InitProducerId => init_producer_id::handle(call).await,
         ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::handle(call).await,
         ApiKey::DescribeConfigs => describe_configs::handle(call),

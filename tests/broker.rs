@@ -6,6 +6,8 @@
 mod config;
 #[path = "broker/data.rs"]
 mod data;
+#[path = "broker/deletions.rs"]
+mod deletions;
 #[path = "broker/fetching.rs"]
 mod fetching;
 #[path = "broker/groups.rs"]

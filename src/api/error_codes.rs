@@ -5,6 +5,7 @@ use crate::cluster::change::Refused;
 use crate::cluster::store::StoreError;
 use crate::wire::ErrorCode;
 use millstream_io::batch::BatchError;
+use millstream_shards::deletion::DeleteError;
 use millstream_shards::message::{AppendError, ReadError};
 use millstream_shards::query::QueryError;
 
@@ -99,6 +100,17 @@ pub fn of_read(error: &ReadError) -> ErrorCode {
         ReadError::Corrupt { .. } => ErrorCode::CorruptMessage,
         ReadError::Storage { .. } | ReadError::TooManyFiles { .. } => ErrorCode::KafkaStorageError,
         ReadError::Stopping => ErrorCode::NotLeaderOrFollower,
+    }
+}
+
+/// Records that were not deleted.
+pub fn of_delete(error: &DeleteError) -> ErrorCode {
+    match error {
+        DeleteError::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
+        DeleteError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        DeleteError::Storage { .. } | DeleteError::NoRoom { .. } => ErrorCode::KafkaStorageError,
+        DeleteError::TooManyWaiting { .. } | DeleteError::TimedOut => ErrorCode::RequestTimedOut,
+        DeleteError::Stopping => ErrorCode::NotLeaderOrFollower,
     }
 }
 

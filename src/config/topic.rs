@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 const ONE_NODE: &str = "a topic has one replica on this node";
-const KEPT: &str = "records are kept until their topic is deleted";
+const KEPT: &str = "records are kept until they or their topic are deleted by request";
 
 /// Every setting a topic has, by name. What is not here is refused.
 pub const TOPIC_SETTINGS: &[Setting] = &[

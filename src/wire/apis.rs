@@ -105,6 +105,7 @@ pub const TABLE: &[Api] = &[
         .charged_to(QuotaClass::ControllerMutation),
     row(ApiKey::DeleteTopics, 1, 6, Rights::Topics(AclOperation::Delete))
         .charged_to(QuotaClass::ControllerMutation),
+    row(ApiKey::DeleteRecords, 0, 2, Rights::Topics(AclOperation::Delete)),
     row(ApiKey::InitProducerId, 0, 5, Rights::TransactionalId(AclOperation::Write)),
     row(ApiKey::OffsetForLeaderEpoch, 2, 4, Rights::Topics(AclOperation::Describe)),
     row(ApiKey::DescribeConfigs, 1, 4, Rights::Resources(AclOperation::DescribeConfigs)),

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -296,6 +297,20 @@ def group_delete(desk):
         raise Wrong("the group is still listed")
     has(desk.groups("--delete", "--group", group, code=None), "GroupIdNotFound|not found")
     has(desk.groups("--describe", "--group", group, code=None), "GroupIdNotFoundException")
+def delete_records(desk):
+    """kafka-delete-records: to an offset, to the end, and beyond it"""
+    def delete(partition, offset, code=0):
+        wanted = {"partitions": [{"topic": desk.topic, "partition": partition, "offset": offset}], "version": 1}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(wanted, file)
+            file.flush()
+            return desk.run("DeleteRecordsCommand", "--offset-json-file", file.name, code=code)
+    partition = rf"partition: {desk.topic}-"
+    has(delete(0, 100), partition + r"0\s+low_watermark: 100")
+    has(delete(1, -1), partition + r"1\s+low_watermark: \d{2,}")
+    has(delete(2, 1 << 40), partition + r"2\s+error: .*OffsetOutOfRange")
+    found = desk.run("GetOffsetShell", "--topic", desk.topic, "--time", "earliest")
+    has(found, rf"(?m)^{desk.topic}:0:100$", rf"(?m)^{desk.topic}:2:0$")
 
 
 def log_dirs(desk):
@@ -358,7 +373,8 @@ def delete(desk):
 
 CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, bad_config, performance,
           verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
-          group_reset, group_delete_offsets, group_delete, log_dirs, api_versions, features, cluster_id, producers, compatibility, delete]
+          group_reset, group_delete_offsets, group_delete, log_dirs, delete_records, api_versions, features, cluster_id,
+          producers, compatibility, delete]
 
 
 def main():

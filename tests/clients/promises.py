@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from messages import decode_response, encode_request, uvarint  # noqa: E402
-from rawkafka import (Connection, batch, create_topic, create_topic_and_wait, delete_topic, offsets, produce, record,  # noqa: E402
+from rawkafka import (Connection, batch, create_topic, create_topic_and_wait, delete_records, delete_topic, offsets, produce, record,  # noqa: E402
                       stored_batches)
 
 TOPICS = 40
@@ -229,8 +229,30 @@ def long_poll(bench):
         assert late <= 1, f"the fetch came {late:.3f} s after the data"
 
 
+def deleted_records(bench):
+    """Deleted records are gone for every reader, and the low watermark is where the log starts."""
+    name = bench.topic()
+    for _ in range(10):
+        produce(bench.admin, name, 0, batch([b"x"] * 10))
+    with bench.connect() as reader:
+        def fetch(offset):
+            return reader.call(1, 11, max_wait_ms=0, topics=[{"name": name, "partitions": [
+                {"index": 0, "fetch_offset": offset}]}])["topics"][0]["partitions"][0]
+        for before, low in ((0, 0), (25, 25), (7, 25), (-1, 100)):
+            equal(delete_records(bench.admin, name, 0, before), (0, low), f"answer to the deletion before {before}")
+            equal(offsets(reader, name, 0, -2), (0, low), "earliest")
+            got = fetch(low)
+            equal((got["error_code"], got["log_start_offset"]), (0, low), "fetch at the log start")
+            if low:
+                equal(fetch(low - 1)["error_code"], 1, "error of fetch below the log start")
+        for beyond in (101, -2):
+            equal(delete_records(bench.admin, name, 0, beyond), (1, -1), f"answer to the deletion before {beyond}")
+        equal(produce(bench.admin, name, 0, batch())["base_offset"], 100, "next offset")
+
+
 BEYOND_KAFKA = (usable_at_once, unknown_at_once)
-CHECKS = [usable_at_once, unknown_at_once, bytes_stay, duplicates, gaps, wrap, unique_ids, concurrent_offsets, long_poll]
+CHECKS = [usable_at_once, unknown_at_once, bytes_stay, duplicates, gaps, wrap, unique_ids, concurrent_offsets, long_poll,
+          deleted_records]
 
 
 def main():

@@ -37,6 +37,10 @@ ON_PURPOSE = {
     ("", "eligible_leader_replicas"): "null and empty both say that there is none",
     ("", "last_known_elr"): "null and empty both say that there is none",
     ("beyond the end", "aborted_transactions"): "Kafka gives null here and an empty list in other errors",
+    ("fetch from the start when", "aborted_transactions"): "Kafka gives null here and an empty list in other errors",
+    ("list offsets for -3 when all", "leader_epoch"): "Kafka names a record that is deleted",
+    ("list offsets for -3 when all", "offset"): "Kafka names a record that is deleted",
+    ("list offsets for -3 when all", "timestamp"): "Kafka names a record that is deleted",
     ("bad CRC", "error_message"): "ours says what is wrong, Kafka only gives the code",
     ("", "configs[flush.messages].value"): "every acknowledged record is on the disk unless the topic relaxes it",
     ("", "configs[retention.ms].value"): "nothing is deleted unless the topic asks for it",
@@ -104,7 +108,28 @@ def requests(name):
     yield "describe topic partitions", 75, {"topics": [{"name": name}]}, None
     yield "describe topic partitions, one at a time", 75, {"topics": [{"name": name}], "response_partition_limit": 1}, None
     yield "init producer id", 22, {}, None
+    for label, offset in (("nothing", 0), ("within a batch", 3), ("below the log start", 1), ("beyond the end", 10_000), ("before -2", -2)):
+        yield f"delete {label}", 21, part(offset=offset), None
+    yield "delete of an unknown partition", 21, part(offset=0, index=9), None
+    yield "delete of an unknown topic", 21, {"topics": [{"name": "wd-none", "partitions": [{"index": 0, "offset": 0}]}]}, None
+    yield "delete of the broker's own topic", 21, {"topics": [{"name": "__consumer_offsets", "partitions": [{"index": 0, "offset": 0}]}]}, None
+    yield "delete the same twice", 21, {"topics": [{"name": name, "partitions": [
+        {"index": 0, "offset": 10_000}, {"index": 0, "offset": 4}]}]}, None
+    for label, key, fields, first in afterwards(part):
+        yield f"{label} when records are deleted", key, fields, first
+    yield "delete all", 21, part(offset=-1), None
+    for label, key, fields, first in afterwards(part):
+        yield f"{label} when all records are deleted", key, fields, first
     yield "API versions", 18, {}, None
+
+
+def afterwards(part):
+    """What readers ask of a log whose start has moved."""
+    yield "fetch from the start", 1, dict(part(fetch_offset=0), max_wait_ms=0), None
+    yield "fetch from the log start", 1, dict(part(fetch_offset="START"), max_wait_ms=0), None
+    for timestamp, first in ((-1, None), (-2, None), (-3, 7), (-4, 8), (0, None)):
+        yield f"list offsets for {timestamp}", 2, part(timestamp=timestamp), first
+    yield "epoch end", 23, part(leader_epoch=0), None
 
 
 def creations(name):
@@ -126,7 +151,7 @@ class Side:
         self.ids = {}
 
     def ask(self, key, version, fields, name):
-        """The decoded answer, or "closed", "silent", "garbage"; fills in END, MORE and ID."""
+        """The decoded answer, or "closed", "silent", "garbage"; fills in START, END, MORE and ID."""
         filled = self.fill(fields, name)
         try:
             return self.connection.call(key, version, **filled)
@@ -142,6 +167,8 @@ class Side:
             return [self.fill(v, name) for v in value]
         if value == "END":
             return offsets(self.connection, name, 0)[1]
+        if value == "START":
+            return offsets(self.connection, name, 0, -2)[1]
         if value == "ID":
             return self.ids[name]
         if value == "MORE":

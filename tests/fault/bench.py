@@ -12,7 +12,7 @@ from broker import Broker, StartFailed, copy_data, free_port  # noqa: F401  (re-
 from ledger import Ledger, id_of, payload  # noqa: F401
 from load import (ClientProducer, Producer, Watcher, one_batch, produce_batch, produce_many)  # noqa: F401
 from loop_disk import LoopDisk  # noqa: F401
-from rawkafka import Closed, Connection, Silent, create_topic, delete_topic, offsets  # noqa: F401
+from rawkafka import Closed, Connection, Silent, create_topic, delete_records, delete_topic, offsets  # noqa: F401
 
 LONG = os.environ.get("MILLSTREAM_LONG", "") not in ("", "0")
 PATIENT = "MILLSTREAM_PATIENT" in os.environ  # set it when the broker under test is Apache Kafka
@@ -78,8 +78,12 @@ def read_topic(address, topic, partitions, timeout=30.0):
         return {p: read_partition(connection, topic, p) for p in wanted}
 
 
-def log_end(connection, topic, partition):
-    code, offset = offsets(connection, topic, partition)
+def log_start(connection, topic, partition):
+    return log_end(connection, topic, partition, -2)
+
+
+def log_end(connection, topic, partition, timestamp=-1):
+    code, offset = offsets(connection, topic, partition, timestamp)
     assert code == 0, f"ListOffsets of {topic}-{partition}: error {code}"
     return offset
 

@@ -1,16 +1,16 @@
 """F03: a full disk refuses produce in words, serves everything else, and goes on by itself.
 
 Single-node produce part: plain, idempotent and librdkafka producers, reads,
-metadata, topic deletion as the way to free space. Groups, transactions,
-DeleteRecords, retention and MQTT have no tests here.
+metadata, deletion of topics and of records as the ways to free space. Groups,
+transactions, retention and MQTT have no tests here.
 """
 
 import os
 import time
 
 from bench import (KAFKA_STORAGE_ERROR, Broker, ClientProducer, Ledger, LoopDisk, Producer, StartFailed, Watcher, budget,
-                   create_topic, delete_topic, load, log_end, needs_loop_disk, one_batch, produce_batch, produce_many,
-                   read_topic, topic_made, until)
+                   create_topic, delete_records, delete_topic, load, log_end, log_start, needs_loop_disk, one_batch, produce_batch,
+                   produce_many, read_partition, read_topic, topic_made, until)
 from hotpath import build_batch
 from ledger import payload
 
@@ -56,7 +56,7 @@ def _full(make_disk, make_broker, spare_megabytes):
     broker = make_broker(disk.data_dir)
     with broker.connect() as connection:
         topic_made(connection, TOPIC, PARTITIONS)
-        topic_made(connection, "ballast", 1)
+        topic_made(connection, "ballast", 1, {"segment.bytes": "4194304"})
         produce_many(connection, Ledger(), "ballast", 0, 20_000, records=500, value_bytes=1000)
         for partition in range(PARTITIONS):
             one_batch(connection, ledger, TOPIC, partition, 10)
@@ -111,6 +111,25 @@ def test_space_is_freed_by_deleting_a_topic_while_full(make_disk, make_broker):
         assert delete_topic(connection, "ballast") == 0, "a topic cannot be deleted on a full disk"
         _until_accepted(connection, ledger)
     ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
+
+
+def test_space_is_freed_by_deleting_records_while_full(make_disk, make_broker):
+    disk, broker, ledger, _ = _full(make_disk, make_broker, 40)
+    with broker.connect(timeout=40) as connection:
+        code, _ = _until_refused(connection, ledger, TOPIC, PARTITIONS)
+        assert code == KAFKA_STORAGE_ERROR
+        disk.fill(0, "rest")
+        end = log_end(connection, "ballast", 0)
+        for start in (end // 2, end):
+            assert delete_records(connection, "ballast", 0, start) == (0, start), "records cannot be deleted on a full disk"
+        _until_accepted(connection, ledger)
+        assert read_partition(connection, "ballast", 0) == []
+    ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
+    broker.kill9()
+    broker.start()
+    ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
+    with broker.connect() as connection:
+        assert log_start(connection, "ballast", 0) == log_end(connection, "ballast", 0) == end
 
 
 def test_killed_while_full_it_starts_on_the_full_disk_or_says_what_it_needs(make_disk, make_broker):

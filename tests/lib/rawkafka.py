@@ -234,6 +234,13 @@ def delete_topic(connection, name):
     return connection.call(20, 1, topic_names=[name])["responses"][0]["error_code"]
 
 
+def delete_records(connection, topic, partition, before):
+    """Deletes the records before an offset, -1 for all; returns (error code, low watermark)."""
+    answer = connection.call(21, 1, topics=[{"name": topic, "partitions": [{"index": partition, "offset": before}]}])
+    found = answer["topics"][0]["partitions"][0]
+    return found["error_code"], found["low_watermark"]
+
+
 def partition_count(connection, topic):
     topics = connection.call(3, 4, topics=[{"name": topic}], allow_auto_topic_creation=False)["topics"]
     if topics[0]["error_code"]:
