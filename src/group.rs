@@ -11,6 +11,7 @@ pub mod handle;
 pub mod limits;
 mod loader;
 pub mod log_record;
+mod log_size;
 pub mod offsets;
 pub mod partition;
 pub mod placement;

@@ -46,6 +46,7 @@ pub use validate::{CommitLeave, Committer, OffsetError};
 use std::sync::Arc;
 
 use member::MemberState;
+use record::GroupMetadata;
 use scan::Scan;
 use state::State;
 use timers::{Revocation, Timers};
@@ -146,6 +147,37 @@ impl ConsumerGroup {
             records.push(ConsumerRecord::PartitionMetadata { is_tombstone: true });
         }
         records.push(ConsumerRecord::GroupMetadata(None));
+        records
+    }
+
+    /// Records that, replayed into a new group, give this one again.
+    pub fn records(&self) -> Vec<ConsumerRecord> {
+        let state = &self.state;
+        let group = GroupMetadata { epoch: state.epoch, metadata_hash: state.metadata_hash };
+        let mut records = vec![ConsumerRecord::GroupMetadata(Some(group))];
+        records.extend(state.members.iter().map(|(id, member)| ConsumerRecord::MemberMetadata {
+            member: id.clone(),
+            value: Some(member.metadata.clone()),
+        }));
+        records.extend(state.patterns.iter().map(|(pattern, names)| {
+            ConsumerRecord::RegularExpression {
+                pattern: pattern.clone(),
+                value: Some(names.clone()),
+            }
+        }));
+        records.push(ConsumerRecord::TargetAssignmentMetadata(Some(state.assignment_epoch)));
+        records.extend(state.targets.iter().map(|(id, target)| {
+            ConsumerRecord::TargetAssignmentMember {
+                member: id.clone(),
+                value: Some(target.clone()),
+            }
+        }));
+        records.extend(state.members.iter().map(|(id, member)| {
+            ConsumerRecord::CurrentMemberAssignment {
+                member: id.clone(),
+                value: Some(member.current.clone()),
+            }
+        }));
         records
     }
 

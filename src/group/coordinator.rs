@@ -12,6 +12,7 @@ use super::limits::{
     APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS, QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX,
 };
 use super::loader;
+use super::log_size::LogSize;
 use super::partition::{Entry, GroupPartition, GroupSettings, Then};
 use super::placement::OFFSETS_TOPIC;
 use crate::cluster::view::MetadataView;
@@ -19,7 +20,8 @@ use crate::wire::ErrorCode;
 use millstream_io::batch::{NewRecord, compose};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::runtime::{Pool, Promise, Queue, Task, log, sleep, spawn, timeout};
-use millstream_io::units::{TopicId, TopicPartition};
+use millstream_io::units::{Offset, TopicId, TopicPartition};
+use millstream_shards::deletion::{DeleteBefore, Deletion};
 use millstream_shards::event::Event;
 use millstream_shards::message::Append;
 use millstream_shards::router::Router;
@@ -45,6 +47,7 @@ struct Inner {
 struct Place {
     at: TopicPartition,
     state: RefCell<State>,
+    log: RefCell<LogSize>,
     /// Something waits to be appended, or a deadline came nearer.
     work: Event,
 }
@@ -100,6 +103,7 @@ impl Coordinator {
                 let place = Rc::new(Place {
                     at,
                     state: RefCell::new(State::Loading(Vec::new())),
+                    log: RefCell::default(),
                     work: Event::new(),
                 });
                 let task = spawn(Queue::Serve, self.clone().run(place.clone()));
@@ -206,6 +210,7 @@ impl Coordinator {
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
                     groups.loaded(self.now());
+                    *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
                     if loaded.records > 0 {
                         log::info("groups", "loaded a partition of the offsets topic")
                             .field("partition", place.at)
@@ -237,6 +242,9 @@ impl Coordinator {
             let now = self.now();
             place.tick(&*self.0.metadata.get(), now);
             looks.look(self, place, now);
+            if place.log.borrow().is_compaction_due() {
+                self.compact(place).await?;
+            }
             let Some(batch) = place.take_batch() else {
                 let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
                 let pause = Duration::from_millis(until.saturating_sub(now.ms).max(1));
@@ -245,8 +253,9 @@ impl Coordinator {
                 continue;
             };
             let Entry { records, then } = batch;
-            match self.append(place.at, records).await {
-                Ok(()) => place.durable(then, self.now()),
+            place.log.borrow_mut().appended(&records);
+            match self.append(place.at, &records).await {
+                Ok(_) => place.durable(then, self.now()),
                 Err(reason) => {
                     place.give_back(then);
                     return Err(reason);
@@ -255,14 +264,49 @@ impl Coordinator {
         }
     }
 
-    async fn append(&self, at: TopicPartition, records: Vec<NewRecord>) -> Result<(), String> {
+    /// Says again in few records what the log says in many, then gives up the many. Nothing else is
+    /// appended meanwhile. A crash in between leaves both, which say the same.
+    async fn compact(&self, place: &Place) -> Result<(), String> {
+        let mut all = Entry::default();
+        place.with_groups(|groups| {
+            all.records = groups.records();
+            None
+        });
+        let mut first = None;
+        for Entry { records, .. } in all.split(self.append_bytes_max()) {
+            place.log.borrow_mut().compacted(&records, first.is_none());
+            let base = self.append(place.at, &records).await?;
+            first = first.or(base);
+        }
+        let Some(first) = first else { return Ok(()) };
+        let deletion = Deletion { at: place.at, before: DeleteBefore::Offset(first) };
+        match self.0.router.delete_before(vec![deletion], None).await.into_iter().next() {
+            Some(Ok(_)) => {}
+            // The log keeps more than it needs, until the next time.
+            Some(Err(error)) => {
+                log::warn("groups", "the offsets topic could not give up old records")
+                    .field("partition", place.at)
+                    .field("reason", &error)
+                    .emit();
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Appends records as one batch; the offset of the first, when there is one.
+    async fn append(
+        &self,
+        at: TopicPartition,
+        records: &[NewRecord],
+    ) -> Result<Option<Offset>, String> {
         if records.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let now = self.0.clock.wall();
-        let append = Append { at, current: None, batch: compose(&records, now), now };
+        let append = Append { at, current: None, batch: compose(records, now), now };
         match self.0.router.append(vec![append]).await.await.into_iter().next() {
-            Some(Ok(_)) => Ok(()),
+            Some(Ok(appended)) => Ok(Some(appended.base_offset)),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("an append was not answered".to_owned()),
         }

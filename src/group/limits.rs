@@ -17,6 +17,9 @@ pub const OFFSETS_MESSAGE_BYTES_MAX: usize = APPEND_BYTES_MAX + BATCH_OVERHEAD;
 /// Requests that wait for a partition to be loaded. More are told COORDINATOR_LOAD_IN_PROGRESS.
 pub const WAITING_FOR_LOAD_MAX: usize = 10_000;
 
+/// A partition's log is compacted when it has grown by this, and by twice what would stay.
+pub const COMPACT_BYTES_MIN: u64 = 16 << 20;
+
 /// Pause before a partition that could not be loaded is tried again.
 pub const LOAD_AGAIN_MS: u64 = 500;
 

@@ -317,6 +317,12 @@ impl GroupPartition {
         }
     }
 
+    /// Records that, replayed into an empty log, give all that this log says now. What is on its way
+    /// to the log may be in it already; its own records come behind.
+    pub fn records(&self) -> Vec<NewRecord> {
+        self.groups.iter().flat_map(|(name, group)| group.records(name)).collect()
+    }
+
     /// Every group.
     pub fn list(&self) -> Vec<Listed> {
         self.groups.iter().map(|(name, group)| group.listed(name)).collect()
@@ -361,6 +367,7 @@ impl GroupPartition {
             Store::Group { number, content } => {
                 if let Some(group) = self.groups.get_mut(name) {
                     group.is_on_disk = true;
+                    group.last = Some(content.clone());
                 }
                 let then = vec![Then::Stored { group: name.clone(), number }];
                 Some(Entry { records: vec![group_record(name, Some(&content))], then })

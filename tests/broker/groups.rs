@@ -5,6 +5,7 @@ use crate::topics::delete;
 use millstream::wire::messages::find_coordinator::{
     FindCoordinatorRequest, FindCoordinatorResponse,
 };
+use millstream::wire::messages::list_offsets;
 use millstream::wire::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -83,6 +84,87 @@ fn committed_offsets_survive_kill_and_stop() {
         }
         assert_eq!(committed(&mut client, "nobody", "t"), (-1, -1, String::new()));
     }
+}
+
+/// Goal: a log of many commits is said again in few records, its old ones go, and nothing is lost by
+/// it, also when a kill comes soon after.
+/// Method: commits so large that four of them are worth a compaction; the log's start must rise.
+#[test]
+fn log_of_many_commits_is_compacted_and_says_the_same() {
+    const PARTITIONS: i32 = 1500;
+    let words = "x".repeat(4000);
+    let mut broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", PARTITIONS);
+    coordinator(&mut client, "g");
+    assert_eq!(commit(&mut client, "other", "t", 77), 0);
+    for round in 0..6 {
+        let partition = |index| OffsetCommitRequestPartition {
+            partition_index: index,
+            committed_offset: i64::from(index) + round,
+            committed_leader_epoch: 7,
+            committed_metadata: Some(&words),
+        };
+        let topic = OffsetCommitRequestTopic {
+            name: "t",
+            partitions: (0..PARTITIONS).map(partition).collect(),
+            ..Default::default()
+        };
+        let request = OffsetCommitRequest {
+            group_id: "g",
+            generation_id_or_member_epoch: -1,
+            topics: vec![topic],
+            ..Default::default()
+        };
+        let body = client.call(8, &request);
+        let answer: OffsetCommitResponse<'_> = body.decode(8);
+        assert!(answer.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+    }
+    let partition = i32::from(b'g') % 50; // The hash of one letter is its number.
+    assert!((0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        log_start(&mut client, "__consumer_offsets", partition) > 0
+    }));
+    for restart in 0..2 {
+        if restart == 0 {
+            broker.kill();
+        } else {
+            assert!(broker.stop().success());
+        }
+        broker.start_again();
+        let mut client = broker.connect();
+        let topics = vec![OffsetFetchRequestTopic {
+            name: "t",
+            partition_indexes: (0..PARTITIONS).collect(),
+        }];
+        let request =
+            OffsetFetchRequest { group_id: "g", topics: Some(topics), ..Default::default() };
+        let body = client.call(7, &request);
+        let answer: OffsetFetchResponse<'_> = body.decode(7);
+        for found in &answer.topics[0].partitions {
+            assert_eq!(found.committed_offset, i64::from(found.partition_index) + 5);
+            assert_eq!(found.metadata, Some(&*words));
+        }
+        assert_eq!(committed(&mut client, "other", "t").0, 77);
+    }
+}
+
+fn log_start(client: &mut Client, topic: &str, partition: i32) -> i64 {
+    let request = list_offsets::ListOffsetsRequest {
+        replica_id: -1,
+        topics: vec![list_offsets::ListOffsetsTopic {
+            name: topic,
+            partitions: vec![list_offsets::ListOffsetsPartition {
+                partition_index: partition,
+                timestamp: -2,
+                ..Default::default()
+            }],
+        }],
+        ..Default::default()
+    };
+    let body = client.call(5, &request);
+    let answer: list_offsets::ListOffsetsResponse<'_> = body.decode(5);
+    answer.topics[0].partitions[0].offset
 }
 
 /// A topic of the same name is another topic.

@@ -14,6 +14,8 @@ pub(super) struct Group {
     pub committing: usize,
     /// A record of it may be in the log.
     pub is_on_disk: bool,
+    /// The last record of a classic group.
+    pub last: Option<Box<GroupSnapshot>>,
     /// Its end is on its way to the log: it takes no more.
     pub ending: bool,
     /// The deadline that stands in the heap.
@@ -34,6 +36,7 @@ impl Group {
             offsets: GroupOffsets::default(),
             committing: 0,
             is_on_disk: false,
+            last: None,
             ending: false,
             armed: None,
         }
@@ -41,6 +44,7 @@ impl Group {
 
     /// Takes the record of a classic group.
     pub fn replay(&mut self, snapshot: Option<Box<GroupSnapshot>>, settings: Settings, now: Now) {
+        self.last = snapshot.clone();
         let kind = match snapshot {
             Some(snapshot) => ClassicGroup::restore(settings, *snapshot, now),
             // It became a group of the other protocol before.
@@ -122,7 +126,7 @@ impl Group {
         }
         let records = consumer_records(name, &consumer.tombstones());
         self.kind = Kind::Classic(Box::new(ClassicGroup::new(settings, now)));
-        self.is_on_disk = false;
+        (self.is_on_disk, self.last) = (false, None);
         Some(records)
     }
 
@@ -139,7 +143,7 @@ impl Group {
         }
         let records = if self.is_on_disk { vec![group_record(name, None)] } else { Vec::new() };
         self.kind = Kind::Consumer(Box::new(ConsumerGroup::new(settings.clone())));
-        self.is_on_disk = false;
+        (self.is_on_disk, self.last) = (false, None);
         Some(records)
     }
 
@@ -167,6 +171,23 @@ impl Group {
         records.extend(offsets.iter().map(|(topic, p)| offset_record(name, topic, *p, None)));
         let then = vec![Then::Forgotten { group: name.clone(), offsets, whole: true }];
         Ok(Entry { records, then })
+    }
+
+    /// Records that, replayed into an empty log, give the group again as its log has it, with its
+    /// offsets.
+    pub fn records(&self, name: &Name) -> Vec<NewRecord> {
+        let mut records = match (&self.kind, &self.last) {
+            (Kind::Consumer(consumer), _) => consumer_records(name, &consumer.records()),
+            (Kind::Classic(_), Some(last)) if self.is_on_disk => {
+                vec![group_record(name, Some(last))]
+            }
+            (Kind::Classic(_), _) => Vec::new(),
+        };
+        let offsets = self.offsets.iter();
+        records.extend(
+            offsets.map(|(topic, p, committed)| offset_record(name, topic, p, Some(committed))),
+        );
+        records
     }
 
     pub fn listed(&self, name: &Name) -> Listed {

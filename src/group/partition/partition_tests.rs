@@ -419,12 +419,49 @@ fn heartbeat_that_is_refused_neither_makes_nor_changes_a_group() {
     assert!(bench.stable("g", at).1 > generation);
 }
 
+#[test]
+fn few_records_say_what_many_said() {
+    let (mut bench, at) = (Bench::new(), now(0));
+    let (member, generation) = bench.stable("classic", at);
+    for n in 0..50 {
+        drop(bench.commit("alone", at, 0, n));
+        let offsets = vec![(name("t"), 1, offset(n, at))];
+        drop(bench.ask("classic", at, |r| Ask::Commit(commit(&member, generation, offsets), r)));
+        bench.flush(at);
+    }
+    let mut joined = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat("m", 0), reply));
+    bench.flush(at);
+    assert!(joined.try_take().is_some());
+    drop(bench.commit("gone", at, 0, 1));
+    bench.flush(at);
+    drop(bench.ask("gone", at, Ask::Delete));
+    bench.flush(at);
+    let shown = |groups: GroupPartition| {
+        let mut bench = Bench { groups, ..Bench::new() };
+        let offsets: Vec<_> = ["alone", "classic", "g", "gone"]
+            .map(|group| bench.fetch(group, at))
+            .into_iter()
+            .collect();
+        let mut described = bench.ask("classic", at, Ask::Describe);
+        let mut consumer = bench.ask("g", at, Ask::ConsumerDescribe);
+        let mut listed = bench.groups.list();
+        listed.sort_by(|a, b| a.group.cmp(&b.group));
+        (offsets, described.try_take(), consumer.try_take(), listed)
+    };
+    let before = bench.log.len();
+    let long = shown(bench.reload(at));
+    bench.log = bench.groups.records();
+    assert!(bench.log.len() < 10 && before > 100, "{} of {before}", bench.log.len());
+    assert_eq!(shown(bench.reload(at)), long);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Commit(u8, i32, i64),
     DeleteOffset(u8, i32),
     Delete(u8),
     Flush,
+    Compact,
     Reload,
 }
 
@@ -434,6 +471,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..3u8, 0..3i32).prop_map(|(g, p)| Step::DeleteOffset(g, p)),
         1 => (0..3u8).prop_map(Step::Delete),
         4 => Just(Step::Flush),
+        1 => Just(Step::Compact),
         1 => Just(Step::Reload),
     ];
     prop::collection::vec(step, 1..80)
@@ -479,6 +517,7 @@ proptest! {
                     }
                 }
                 Step::Flush => bench.flush(at),
+                Step::Compact => bench.log = bench.groups.records(),
                 Step::Reload => {
                     // On its way, and lost with the power: nobody was told of it.
                     drop(bench.commit("0", at, 2, 999));
