@@ -83,6 +83,12 @@ pub const WRITES_AT_ONCE: usize = 8;
 /// Workers behind the journal on one core, each with one partition at a time.
 pub const WORKERS: usize = 8;
 
+/// Workers that are at deletions at the same time: a request may name thousands of partitions, and
+/// what rounds wait for must find a worker.
+pub const TRIMS_AT_ONCE: usize = 4;
+
+const _: () = assert!(TRIMS_AT_ONCE < WORKERS);
+
 /// Segments whose files one job removes. The next job of the partition takes the others, so that
 /// reads of other partitions come in between on the helper threads.
 pub const SEGMENTS_REMOVED_AT_ONCE: usize = 16;

@@ -21,7 +21,7 @@ use millstream_io::segment::Listing;
 use millstream_io::units::{Offset, TimestampMs, TopicPartition};
 use millstream_shards::cold;
 use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
-use millstream_shards::limits::ShardLimits;
+use millstream_shards::limits::{ShardLimits, TRIMS_AT_ONCE};
 use millstream_shards::message::{
     AppendError, Chunk, Isolation, PartitionConfig, Read, ReadError, ReadLimits,
 };
@@ -183,6 +183,34 @@ fn journal_files_are_not_held_back_by_deleted_records() {
     let (metrics, levels) = bench.shard().with(|shard| (shard.metrics, shard.levels()));
     assert!(metrics.journal_bytes_total > 3 * 64 * 1024, "{metrics:?}");
     assert!(levels.journal_files_live <= 3 && metrics.segments_deleted_total > 3, "{metrics:?}");
+}
+
+#[test]
+fn deletions_of_many_partitions_leave_workers_to_the_rounds() {
+    let bench = Bench::new();
+    for p in 0..20 {
+        bench.open(id(1, p), &small());
+        bench.append_now(id(1, p), &batch(1, 2, 900));
+    }
+    let mut replies: Vec<_> =
+        (0..20).map(|p| ask(&bench, id(1, p), DeleteBefore::HighWatermark)).collect();
+    let take = || bench.shard().with_mut(|shard| shard.take_job());
+    let mut jobs: Vec<Job> = std::iter::from_fn(take).collect();
+    assert!(jobs.iter().all(|job| matches!(job, Job::Trim(_))), "{jobs:?}");
+    assert_eq!(jobs.len(), TRIMS_AT_ONCE);
+    // A segment runs full: its write finds a worker, also when the next deletion may begin.
+    for _ in 0..2 {
+        bench.append_now(id(1, 19), &batch(1, 1, 15_000));
+    }
+    block_on(bench.shell.run_job(jobs.remove(0)));
+    let next: Vec<Job> = (0..2).filter_map(|_| take()).collect();
+    assert!(next.iter().any(|job| matches!(job, Job::Write(_))), "{next:?}");
+    jobs.extend(next);
+    jobs.into_iter().for_each(|job| block_on(bench.shell.run_job(job)));
+    bench.work(1000);
+    for reply in &mut replies {
+        assert_eq!(reply.try_take().expect("answered").expect("kept"), Ok(at(2)));
+    }
 }
 
 #[test]

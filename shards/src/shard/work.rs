@@ -9,7 +9,7 @@ use millstream_io::journal::Prepare;
 use millstream_io::partition_state::{EpochCheckpoint, Manifest, RecoveryCheckpoint};
 use millstream_io::units::{FilePosition, JournalSeq, SegmentId, TopicPartition, bytes_u64};
 
-use crate::limits::{PLANNED_WRITES_MAX, PRESSURE_PARTITIONS};
+use crate::limits::{PLANNED_WRITES_MAX, PRESSURE_PARTITIONS, TRIMS_AT_ONCE};
 use crate::partition_log::{WriteMode, WritePlan};
 use crate::position::LogPosition;
 use crate::segments::{Repair, SegmentIndex};
@@ -146,6 +146,9 @@ pub(super) struct Work {
     queue: VecDeque<Slot>,
     /// Partitions with something to delete, likewise.
     trims: VecDeque<Slot>,
+    trims_at_work: usize,
+    /// The last job taken was one of these.
+    trimmed_last: bool,
     repairs: VecDeque<RepairJob>,
     probe_due: bool,
     /// Jobs taken and not done.
@@ -186,8 +189,14 @@ impl ShardState {
             JobOutcome::Seal { job, result } => self.seal_done(job, result),
             JobOutcome::Save { job, result } => self.save_done(&job, result),
             JobOutcome::Repair { job, result } => self.repair_done(job, result),
-            JobOutcome::Trim { job, result } => self.trim_done(&job, result),
-            JobOutcome::Remove { job, result } => self.remove_done(&job, result),
+            JobOutcome::Trim { job, result } => {
+                self.work.trims_at_work -= 1;
+                self.trim_done(&job, result);
+            }
+            JobOutcome::Remove { job, result } => {
+                self.work.trims_at_work -= 1;
+                self.remove_done(&job, result);
+            }
             JobOutcome::Prepare(Ok(blank)) => self.ring.prepared(blank),
             JobOutcome::Prepare(Err((error, named))) => {
                 self.ring.prepare_failed(named);
@@ -208,16 +217,11 @@ impl ShardState {
     }
 
     fn choose_job(&mut self) -> Option<Job> {
-        while let Some(slot) = self.work.trims.pop_front() {
-            if let Some(log) = self.partitions.get_mut(slot) {
-                log.tasks.trim_queued = false;
-            }
-            if let Some(job) = self.trim_job_of(slot) {
-                return Some(job);
-            }
-        }
         if self.health.full {
-            return std::mem::take(&mut self.work.probe_due).then_some(Job::Probe);
+            // What gives space back goes on.
+            let probe_due = &mut self.work.probe_due;
+            let probe = std::mem::take(probe_due).then_some(Job::Probe);
+            return probe.or_else(|| self.next_trim());
         }
         if let Some(repair) = self.work.repairs.pop_front() {
             return Some(Job::Repair(repair));
@@ -227,6 +231,12 @@ impl ShardState {
         }
         if self.work.planned.is_empty() {
             self.plan_under_pressure();
+        }
+        // Deletions are every second job at most: nobody who commits waits for all of them.
+        let trim = if self.work.trimmed_last { None } else { self.next_trim() };
+        self.work.trimmed_last = trim.is_some();
+        if trim.is_some() {
+            return trim;
         }
         if let Some(write) = self.work.planned.pop_front() {
             return Some(Job::Write(write));
@@ -238,6 +248,23 @@ impl ShardState {
             if let Some(job) = self.job_of(slot) {
                 // There may be more to do for it: the queue gets it back at its end.
                 self.consider_work(slot);
+                return Some(job);
+            }
+        }
+        self.next_trim()
+    }
+
+    /// The next thing to do for deletions, unless enough of them is under way.
+    fn next_trim(&mut self) -> Option<Job> {
+        if self.work.trims_at_work >= TRIMS_AT_ONCE {
+            return None;
+        }
+        while let Some(slot) = self.work.trims.pop_front() {
+            if let Some(log) = self.partitions.get_mut(slot) {
+                log.tasks.trim_queued = false;
+            }
+            if let Some(job) = self.trim_job_of(slot) {
+                self.work.trims_at_work += 1;
                 return Some(job);
             }
         }
