@@ -3,17 +3,19 @@
 mod appending;
 mod asking;
 mod deleting;
+mod job;
 mod reading;
 mod rounds;
 mod work;
 
 pub use appending::{Answer, PendingAppend};
-pub use deleting::{DeletePromise, RemoveJob, TrimJob, Trimmed};
+pub use deleting::DeletePromise;
+pub use job::{
+    Home, Job, JobOutcome, Made, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed, WriteJob,
+};
 pub use reading::{ColdLook, ReadStep};
 pub use rounds::{DirectJob, DirectOutcome, FramePlan, FrameRun, Placed};
-pub use work::{
-    Home, Job, JobOutcome, Made, RepairJob, SaveJob, SealJob, WriteJob, may_be_retried,
-};
+pub use work::may_be_retried;
 
 pub(crate) use work::coverage;
 

@@ -1,49 +1,14 @@
 //! Deletions of a shard: asked for, written down, answered, and the space given back.
 
-use std::path::PathBuf;
-
 use millstream_io::disk::DiskError;
 use millstream_io::runtime::Promise;
-use millstream_io::units::{IdMap, Offset, SegmentId, TopicPartition, bytes_u64};
+use millstream_io::units::{IdMap, Offset, TopicPartition, bytes_u64};
 
 use crate::deletion::{DeleteError, Deletion};
 use crate::limits::DELETIONS_WAITING_MAX;
 use crate::table::Slot;
 
-use super::{Home, Job, ShardState};
-
-/// A new log start to be written down.
-#[derive(Debug)]
-pub struct TrimJob {
-    pub slot: Slot,
-    /// With the manifest that names it.
-    pub home: Home,
-    pub log_start: Offset,
-    /// The directory stands: only the manifest is to be written.
-    pub home_made: bool,
-    /// What is given up when there is no space for it.
-    pub reserve: PathBuf,
-}
-
-/// Files of segments that lie wholly below the log start, to be removed.
-#[derive(Debug)]
-pub struct RemoveJob {
-    pub slot: Slot,
-    pub dir: PathBuf,
-    pub segments: Vec<SegmentId>,
-    /// The segment behind them: its name is to be durable first.
-    pub next: Option<SegmentId>,
-    /// The saved state of the producers is older than the end of these segments and goes first.
-    pub forget_producers: bool,
-}
-
-/// How the write of a log start ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trimmed {
-    Well,
-    /// There was no space, and then there was: the reserve is used up.
-    FromReserve,
-}
+use super::{Job, RemoveJob, ShardState, TrimJob, Trimmed};
 
 /// Who waits for log starts to be durable, by partition. Lives on the owner's core.
 #[derive(Default)]
