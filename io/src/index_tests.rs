@@ -71,6 +71,22 @@ fn time_floor_leaves_no_later_record_behind() {
 }
 
 #[test]
+fn largest_timestamp_before_an_offset_is_that_of_all_records_in_front() {
+    let stamps = [5, 9, 2, 9, 9, 9, 9, 9, 9, 9, 9, 9, 12, 1, 13, 3, 4, 5, 6, 7, 8, 9, 30];
+    let (_, times) = indexes(0, 23, |i| stamps[i as usize]);
+    for end in 0..230 {
+        let Some((time, offset)) = times.before(Offset::at(end)) else {
+            assert!(end < 100, "{end}: nothing is known");
+            continue;
+        };
+        assert!(offset.get() <= end, "{offset} lies behind {end}");
+        let front = stamps.iter().take((offset.get() / 10) as usize);
+        assert_eq!(front.max(), Some(&time.get()), "in front of {offset}");
+    }
+    assert_eq!(times.before(Offset::MAX), Some((TimestampMs::new(13), Offset::at(200))));
+}
+
+#[test]
 fn files_round_trip_and_have_these_bytes() {
     let (offsets, times) = indexes(100, 7, |i| 1000 + i);
     let covers = coverage(7000, 170, 1006);

@@ -87,6 +87,15 @@ impl TimeIndex {
         }
     }
 
+    /// The largest timestamp of all records in front of an offset, which is `end` or lies in front of
+    /// it as little as the index can tell; `None` when it tells nothing.
+    pub fn before(&self, end: Offset) -> Option<(TimestampMs, Offset)> {
+        let end = end.checked_since(self.segment.base)?;
+        let above = self.entries.partition_point(|e| u64::from(e.relative) <= end);
+        let entry = self.entries[above.checked_sub(1)?];
+        Some((entry.largest, self.segment.base.add(u64::from(entry.relative))))
+    }
+
     /// Every entry, ascending: a timestamp, and the offset in front of which no record is later.
     pub fn entries(&self) -> impl Iterator<Item = (TimestampMs, Offset)> + '_ {
         let entry = |e: &Entry| (e.largest, self.segment.base.add(u64::from(e.relative)));

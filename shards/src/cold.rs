@@ -8,11 +8,13 @@ use bytes::Bytes;
 use millstream_io::batch::stored;
 use millstream_io::disk::{Disk, DiskError, DiskErrorKind, DiskFile, OpenHow};
 use millstream_io::limits::{BATCH_HEADER_BYTES, SCAN_CHUNK_BYTES};
+use millstream_io::records::lookup;
 use millstream_io::segment::SegmentFile;
 use millstream_io::segment_reader::{Walk, WalkError, read_batch};
 use millstream_io::sparse_index::BatchStart;
-use millstream_io::units::{FilePosition, Offset, SegmentId, bytes_u64, bytes_usize};
+use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64, bytes_usize};
 
+use crate::latest::{LatestAsk, LatestOf};
 use crate::message::OpenSegment;
 use crate::read::{ColdAsk, ColdFound};
 use crate::seek::SeekAsk;
@@ -115,6 +117,48 @@ pub fn seek<D: Disk>(disk: &D, dir: &Path, ask: &SeekAsk) -> Result<Option<Bytes
         }
     }
     Ok(None)
+}
+
+/// The largest timestamp of the records that `ask` counts; `None` when there are none.
+///
+/// # Errors
+/// [`ColdError`]
+pub fn latest<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    ask: &LatestAsk,
+) -> Result<Option<TimestampMs>, ColdError> {
+    let damaged = || ColdError::Damaged { offset: ask.from, readable_from: None };
+    let inside = |batch: &[u8]| match lookup::largest_timestamp(batch, ask.from) {
+        Ok(found) => Ok(found.map(|found| found.timestamp)),
+        Err(_) => Err(damaged()),
+    };
+    let (start, end) = match &ask.of {
+        LatestOf::Batch(batch) => return inside(batch),
+        LatestOf::File { start, end } => (*start, *end),
+    };
+    let file = disk.open(&ask.segment.path(dir, SegmentFile::Log), OpenHow::READ)?;
+    let start = match start {
+        Some(start) => start,
+        None => match load_index(disk, dir, ask.segment, end)? {
+            Some(index) => index.offsets.floor(ask.from),
+            None => BatchStart { base: ask.segment.base, at: FilePosition::ZERO },
+        },
+    };
+    let of_walk = |error| match error {
+        WalkError::Disk(error) => ColdError::Disk(error),
+        WalkError::Damaged { .. } => damaged(),
+    };
+    let mut walk = Walk::new(&file, start, end);
+    let mut largest = None;
+    while let Some(place) = walk.next_place().map_err(of_walk)? {
+        if place.base >= ask.from {
+            largest = largest.max(Some(place.max_timestamp));
+        } else if place.next > ask.from {
+            largest = largest.max(inside(&read_batch(&file, &place).map_err(of_walk)?)?);
+        }
+    }
+    Ok(largest)
 }
 
 /// The index from its files. A missing or damaged one costs a walk from the segment's start; it is

@@ -39,6 +39,9 @@ pub mod health;
 /// The tasks behind the journal.
 pub mod housekeeping_task;
 
+/// The largest timestamp of a partition's readable records.
+pub mod latest;
+
 /// Which leader epoch wrote which part of a log.
 pub mod leader_epochs;
 

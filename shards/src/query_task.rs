@@ -1,16 +1,18 @@
 //! Offsets of one shard by position or by time.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use millstream_io::disk::{CoreDisk, DiskErrorKind};
 use millstream_io::records::lookup::{self, Found};
 use millstream_io::segment::SegmentFile;
-use millstream_io::units::TopicPartition;
+use millstream_io::units::{Offset, SegmentId, TimestampMs, TopicPartition};
 
 use crate::cold::{self, ColdError};
 use crate::message::Isolation;
 use crate::query::{OffsetFound, OffsetQuery, OffsetSpec, QueryError};
 use crate::seek::{Seek, SeekAsk, SeekStep};
-use crate::shard::{Shard, ShardState};
+use crate::shard::Shard;
 
 /// Answers in order. Positions come from memory; a time may take looks into files, one job each.
 pub async fn offsets<D: CoreDisk>(
@@ -48,15 +50,75 @@ async fn offset<D: CoreDisk>(
             shard.known(query.at, query.current).map(|_| OffsetFound::default())
         }),
         OffsetSpec::Timestamp(time) => by_time(shard, disk, query, time, isolation).await,
-        OffsetSpec::MaxTimestamp => {
-            let known = shard.with(|shard| {
-                shard.known(query.at, query.current).map(|log| log.max_timestamp())
-            })?;
-            match known {
-                Some(time) => by_time(shard, disk, query, time, isolation).await,
-                None => Ok(OffsetFound::default()),
+        OffsetSpec::MaxTimestamp => latest(shard, disk, query).await,
+    }
+}
+
+/// The first record with the largest timestamp. What segments know of it is tried first; it may
+/// belong to a record that is deleted or not readable yet.
+async fn latest<D: CoreDisk>(
+    shard: &Shard,
+    disk: &D,
+    query: &OffsetQuery,
+) -> Result<OffsetFound, QueryError> {
+    for _ in 0..LOOKS {
+        let known = shard
+            .with(|shard| shard.known(query.at, query.current).map(|log| log.max_timestamp()))?;
+        let Some(time) = known else { break };
+        let found = by_time(shard, disk, query, time, query.isolation).await?;
+        if found.offset.is_some() {
+            return Ok(found);
+        }
+        let Some(time) = latest_time(shard, disk, query).await? else { break };
+        let found = by_time(shard, disk, query, time, query.isolation).await?;
+        if found.offset.is_some() {
+            return Ok(found);
+        }
+        // It was deleted in between.
+    }
+    Ok(OffsetFound::default())
+}
+
+/// The largest timestamp of readable records, exactly.
+async fn latest_time<D: CoreDisk>(
+    shard: &Shard,
+    disk: &D,
+    query: &OffsetQuery,
+) -> Result<Option<TimestampMs>, QueryError> {
+    let at = query.at;
+    loop {
+        let (mut latest, dir) = shard.with(|shard| {
+            let log = shard.known(at, query.current)?;
+            let dir = shard.layout.partition(log.topic_name(), at.partition);
+            Ok((log.latest(query.isolation), dir))
+        })?;
+        let mut moved = false;
+        for ask in std::mem::take(&mut latest.asks) {
+            let (blocking, dir, segment) = (disk.blocking(), dir.clone(), ask.segment);
+            let path = segment.path(&dir, SegmentFile::Log);
+            let looked = disk.run(move || cold::latest(&blocking, &dir, &ask)).await;
+            match looked.unwrap_or_else(|error| Err(ColdError::Disk(error))) {
+                Ok(time) => latest.add(time),
+                Err(_) if is_gone(shard, query, segment)? => moved = true,
+                Err(error) => return Err(query_error(at, path, error)),
             }
         }
+        if !moved {
+            return Ok(latest.known.filter(|time| !time.is_none()));
+        }
+    }
+}
+
+/// Whether a segment was deleted since it was chosen.
+fn is_gone(shard: &Shard, query: &OffsetQuery, id: SegmentId) -> Result<bool, QueryError> {
+    shard.with(|shard| Ok(shard.known(query.at, query.current)?.segments.get(id).is_none()))
+}
+
+fn query_error(at: TopicPartition, path: PathBuf, error: ColdError) -> QueryError {
+    match error {
+        ColdError::Damaged { offset, .. } => QueryError::Corrupt { at, offset },
+        ColdError::Disk(error) if error.kind == DiskErrorKind::Stopped => QueryError::Stopping,
+        ColdError::Disk(error) => QueryError::Storage { at, path, reason: error.to_string() },
     }
 }
 
@@ -64,11 +126,11 @@ async fn by_time<D: CoreDisk>(
     shard: &Shard,
     disk: &D,
     query: &OffsetQuery,
-    time: millstream_io::units::TimestampMs,
+    time: TimestampMs,
     isolation: Isolation,
 ) -> Result<OffsetFound, QueryError> {
     let at = query.at;
-    let mut from = millstream_io::units::Offset::ZERO;
+    let mut from = Offset::ZERO;
     loop {
         let step = shard.with(|shard| {
             let log = shard.known(at, query.current)?;
@@ -79,18 +141,14 @@ async fn by_time<D: CoreDisk>(
             SeekStep::Found(batch) => batch,
             SeekStep::Cold(ask) => {
                 let (segment, next) = (ask.segment, ask.next);
-                let looked = look_up(shard, disk, at, ask).await;
-                let is_there = |shard: &ShardState| {
-                    Ok(shard.known(at, query.current)?.segments.get(segment).is_some())
-                };
-                match looked {
+                match look_up(shard, disk, at, ask).await {
                     Ok(Some(batch)) => batch,
                     Ok(None) => {
                         from = next;
                         continue;
                     }
                     // Deleted meanwhile: the answer lies behind, and another look finds it.
-                    Err(_) if !shard.with(is_there)? => continue,
+                    Err(_) if is_gone(shard, query, segment)? => continue,
                     Err(error) => return Err(error),
                 }
             }
@@ -122,8 +180,8 @@ async fn decode<D: CoreDisk>(
     disk: &D,
     at: TopicPartition,
     batch: Bytes,
-    time: millstream_io::units::TimestampMs,
-) -> Result<(Option<Found>, millstream_io::units::Offset), QueryError> {
+    time: TimestampMs,
+) -> Result<(Option<Found>, Offset), QueryError> {
     let header = millstream_io::batch::RecordBatchHeader::view(&batch);
     let place = header.and_then(|header| Some((header.base_offset()?, header.next_offset()?)));
     let Some((base, next)) = place else { panic!("{at}: a checked batch has no offsets") };
@@ -149,10 +207,10 @@ async fn look_up<D: CoreDisk>(
     let blocking = disk.blocking();
     match disk.run(move || cold::seek(&blocking, &dir, &ask)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(ColdError::Damaged { offset, .. })) => Err(QueryError::Corrupt { at, offset }),
-        Err(error) | Ok(Err(ColdError::Disk(error))) => match error.kind {
-            DiskErrorKind::Stopped => Err(QueryError::Stopping),
-            _ => Err(QueryError::Storage { at, path, reason: error.to_string() }),
-        },
+        Ok(Err(error)) => Err(query_error(at, path, error)),
+        Err(error) => Err(query_error(at, path, ColdError::Disk(error))),
     }
 }
+
+/// Times that a search for the largest timestamp begins anew when the record it found is deleted.
+const LOOKS: usize = 3;

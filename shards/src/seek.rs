@@ -6,7 +6,8 @@ use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs};
 
 use crate::message::Isolation;
 use crate::partition_log::PartitionLog;
-use crate::segments::{Index, Segment};
+use crate::segments::Segment;
+use crate::tail_cache::max_timestamp_of;
 
 /// What a reader looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub struct SeekAsk {
 
 impl PartitionLog {
     /// The largest timestamp of readable records, as far as segments know: the true one is this or
-    /// earlier.
+    /// earlier ([`PartitionLog::latest`]).
     pub fn max_timestamp(&self) -> Option<TimestampMs> {
         let live = self.segments.iter().filter(|segment| segment.next > self.marks.log_start());
         live.map(|segment| segment.max_timestamp).max().filter(|time| !time.is_none())
@@ -78,10 +79,7 @@ impl PartitionLog {
     }
 
     fn ask_seek(&self, segment: &Segment, time: TimestampMs, from: Offset) -> SeekAsk {
-        let index = match &segment.index {
-            Index::Memory(index) => Some(index),
-            Index::File(index) => index.as_deref(),
-        };
+        let index = segment.index();
         // What memory holds of this segment is looked at in memory, in the next step.
         let end = segment.end().min(self.tail.start());
         SeekAsk {
@@ -92,12 +90,5 @@ impl PartitionLog {
             end: segment.file_position(end),
             next: segment.next.min(self.tail.base()),
         }
-    }
-}
-
-fn max_timestamp_of(batch: &[u8]) -> TimestampMs {
-    match millstream_io::batch::RecordBatchHeader::view(batch) {
-        Some(header) => header.max_timestamp(),
-        None => panic!("a batch of {} bytes is in the tail", batch.len()),
     }
 }

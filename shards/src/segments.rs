@@ -68,6 +68,14 @@ impl Segment {
         self.start.add(self.bytes)
     }
 
+    /// Its index, if that is in memory.
+    pub fn index(&self) -> Option<&SegmentIndex> {
+        match &self.index {
+            Index::Memory(index) => Some(index),
+            Index::File(index) => index.as_deref(),
+        }
+    }
+
     /// The byte of the file that holds the log's byte at `at`.
     pub fn file_position(&self, at: LogPosition) -> FilePosition {
         FilePosition::new(at.since(self.start))

@@ -2,6 +2,8 @@
 
 mod walk;
 
+pub(crate) use walk::max_timestamp_of;
+
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};

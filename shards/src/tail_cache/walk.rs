@@ -2,7 +2,7 @@
 //! what does not parse is a broken promise, not an error.
 
 use millstream_io::batch::RecordBatchHeader;
-use millstream_io::units::{Offset, bytes_usize};
+use millstream_io::units::{Offset, TimestampMs, bytes_usize};
 
 use super::{FoundBatch, TailCache};
 use crate::position::LogPosition;
@@ -99,6 +99,11 @@ impl TailCache {
             Some(FoundBatch { start: at, base, next, end: at.add_len(len) })
         })
     }
+}
+
+/// The largest timestamp of the batch that `bytes` is.
+pub fn max_timestamp_of(bytes: &[u8]) -> TimestampMs {
+    header_at(bytes, LogPosition::ZERO).0.max_timestamp()
 }
 
 /// Base offset of the batch that `bytes` starts with.
