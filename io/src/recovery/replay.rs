@@ -333,9 +333,12 @@ fn raise(floors: &mut HashMap<TopicPartition, Offset>, partition: TopicPartition
     *floor = end.max(*floor);
 }
 
+/// Whether what ends at `end` was synced by the checkpoint, and is never written again: of the block
+/// in which the synced part ends that is not said. It is written again with more in it, and where
+/// that was torn only the journal has what was synced before.
 fn is_synced(checkpoint: &RecoveryCheckpoint, segment: SegmentId, end: u64) -> bool {
-    segment < checkpoint.segment()
-        || (segment == checkpoint.segment() && end <= checkpoint.byte_pos)
+    let whole = checkpoint.position().block_floor();
+    segment < checkpoint.segment() || (segment == checkpoint.segment() && end <= whole.get())
 }
 
 fn file_len<D: Disk>(disk: &D, path: &Path) -> Result<Option<u64>, DiskError> {
@@ -343,5 +346,30 @@ fn file_len<D: Disk>(disk: &D, path: &Path) -> Result<Option<u64>, DiskError> {
         Ok(file) => file.len().map(Some),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::BLOCK_BYTES_U64;
+    use crate::units::LeaderEpoch;
+
+    #[test]
+    fn block_in_which_the_synced_part_ends_is_put_back() {
+        let segment = |base| SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::at(base) };
+        let checkpoint = RecoveryCheckpoint {
+            segment_epoch: LeaderEpoch::ZERO,
+            segment_base: Offset::at(50),
+            byte_pos: 2 * BLOCK_BYTES_U64 + 700,
+            offset: Offset::at(70),
+            log_start_offset: Offset::ZERO,
+            clean: false,
+        };
+        let synced = |base, end| is_synced(&checkpoint, segment(base), end);
+        assert!(synced(0, 100 * BLOCK_BYTES_U64), "a segment before");
+        assert!(synced(50, 2 * BLOCK_BYTES_U64));
+        assert!(!synced(50, 2 * BLOCK_BYTES_U64 + 700), "it may be torn when it is written again");
+        assert!(!synced(90, 1), "a segment behind");
     }
 }
