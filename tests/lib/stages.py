@@ -64,6 +64,14 @@ def with_clients(path, *args):
     return command
 
 
+def with_librdkafka(*args):
+    def command():
+        tools.rust_command()
+        tools.librdkafka_needs()
+        return [PYTHON, client("librdkafka_suite.py"), "{bootstrap}", *args, "{reference}"]
+    return command
+
+
 def with_java(path, *args):
     def command():
         tools.java()
@@ -74,6 +82,9 @@ def with_java(path, *args):
 ONLINE = {"auto.create.topics.enable": "false"}
 GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
                          "group.consumer.session.timeout.ms": "6000", "group.consumer.heartbeat.interval.ms": "1000"})
+
+# Members that come together are in the first generation together: some of its tests count on it.
+LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
 
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
@@ -95,6 +106,11 @@ STAGES = [
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
     Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=GROUPS),
+    Stage("librdkafka", "librdkafka's own test suite", with_librdkafka(), 900, settings=LIBRDKAFKA, long=True),
+    Stage("librdkafka-consumer", "what of librdkafka's tests concerns groups, with the consumer protocol",
+          with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),
+    Stage("librdkafka-noauto", "those of librdkafka's tests that want no topics to be created by the way",
+          with_librdkafka("--when", "noauto"), 300, settings=LIBRDKAFKA | ONLINE, long=True),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
@@ -110,6 +126,8 @@ STAGES = [
     Stage("measure-long", "the figures of the runtime's README, in its log",
           cargo("test", "--release", "-p", "millstream-io", "--lib", "--locked", "--quiet", "--", "--ignored",
                 "--nocapture", "--test-threads=1", "_measured"), 3000, rust=True, long=True),
+    Stage("librdkafka-long", "those of librdkafka's tests that measure time, one by one",
+          with_librdkafka("--when", "long"), 300, settings=LIBRDKAFKA, long=True),
     Stage("malformed-long", "every bit of every request of every version flipped",
           [PYTHON, client("malformed/judge.py"), "{bootstrap}", "--pid", "{pid}", "--thorough", "--only", "sweep", "{reference}"],
           7200, settings=ONLINE, long=True),

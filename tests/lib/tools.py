@@ -76,6 +76,19 @@ def compiler():
         apt("build-essential")
 
 
+@functools.cache
+def librdkafka_needs():
+    """What librdkafka and its tests are built with."""
+    compiler()
+    if not shutil.which("c++"):
+        apt("g++")
+    headers = {"zlib.h": "zlib1g-dev", "zstd.h": "libzstd-dev", "lz4.h": "liblz4-dev",
+               "rapidjson/document.h": "rapidjson-dev"}
+    lacking = [package for header, package in headers.items() if not os.path.exists(os.path.join("/usr/include", header))]
+    if lacking:
+        apt(*lacking)
+
+
 def rust_command(*words):
     """A cargo command line."""
     compiler()

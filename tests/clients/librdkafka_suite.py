@@ -1,0 +1,183 @@
+"""librdkafka's own test suite, from the crate that carries its sources: `librdkafka_suite.py HOST:PORT`.
+
+The sources come through cargo and are built under target/judges, without
+optimisation. librdkafka/suite.tests lists what is run, each line in a process
+of its own with a time limit; its output goes to target/judges/librdkafka-logs.
+Lines of librdkafka/suite.allow may fail, and must: one that passes is to be
+taken out.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import tools  # noqa: E402
+
+OURS = os.path.join(HERE, "librdkafka")
+LOGS = os.path.join(tools.HOME, "librdkafka-logs")
+PACKAGE = "rdkafka-sys"
+SECONDS_MAX = 240
+PARALLEL = 10  # they mostly wait
+LIKE_KAFKA = "4.0.0"  # newer versions want share groups, older ones batches of format 1
+CONFIGURE = ["--disable-optimization", "--disable-debug-symbols", "--disable-gssapi", "--disable-curl",
+             "--disable-ssl", "--disable-syslog"]
+# Tests that want three replicas do so for no reason that concerns one broker.
+THREE_REPLICAS = {"0098-consumer-txn.cpp": ", 3, 5000)", "0107-topic_recreate.c": ", 3, 5000)",
+                  "0111-delay_create_topics.cpp": ", 1, 3)"}
+WHENS = ("default", "consumer", "noauto", "long")
+OUTCOME = re.compile(r"^\|\s*(\d{4}_\w+)\s*\|\s*(\w+)\s*\|\s*([\d.]+)s\s*\|(.*)$", re.M)
+FAILED = re.compile(r"^### Test .*? failed at (.*?) at .*###\n(.*)$", re.M)
+
+
+class Row:
+    """A line of suite.tests."""
+
+    def __init__(self, line):
+        words = line.split(None, 2)
+        self.number, self.whens = words[0], words[1].split(",")
+        self.part = words[2] if len(words) > 2 else ""
+        self.name = f"{self.number} {self.part}".strip()
+
+    def log(self, when):
+        return os.path.join(LOGS, when, re.sub(r"\W+", "-", self.name).strip("-") + ".log")
+
+
+def lines(name):
+    with open(os.path.join(OURS, name), encoding="ascii") as source:
+        return [line.rstrip() for line in source if line.strip() and not line.startswith("#")]
+
+
+def allowed():
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines("suite.allow"))
+
+
+def sources():
+    """The suite's folder, copied from cargo's own and built; a minute the first time."""
+    manifest, lock = os.path.join(OURS, "Cargo.toml"), os.path.join(OURS, "Cargo.lock")
+    tools.call(["cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest])
+    listed = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest],
+                            capture_output=True, text=True, check=True)
+    origin = next(os.path.dirname(package["manifest_path"]) for package in json.loads(listed.stdout)["packages"]
+                  if package["name"] == PACKAGE)
+    directory, fresh, mark = tools.built("librdkafka", lock, os.path.abspath(__file__))
+    if not fresh:
+        shutil.rmtree(directory)
+        shutil.copytree(os.path.join(origin, "librdkafka"), directory)
+        for name, wanted in THREE_REPLICAS.items():
+            ask_for_one_replica(os.path.join(directory, "tests", name), wanted)
+        build(directory)
+        mark()
+    return os.path.join(directory, "tests")
+
+
+def ask_for_one_replica(path, wanted):
+    with open(path, encoding="utf-8") as source:
+        text = source.read()
+    if wanted not in text:
+        raise ValueError(f"{path} does not ask for three replicas any more")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text.replace(wanted, wanted.replace("3", "1", 1)))
+
+
+def build(directory):
+    for name in ("configure", "lds-gen.py"):
+        os.chmod(os.path.join(directory, name), 0o755)
+    make = ["make", f"-j{os.cpu_count() or 1}"]
+    with open(os.path.join(LOGS, "build.log"), "wb") as log:
+        for command in (["./configure", *CONFIGURE], [*make, "libs"], [*make, "-C", "tests", "test-runner"]):
+            tools.call(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+
+def configuration(bootstrap):
+    path = os.path.join(LOGS, "test.conf")
+    with open(path, "w", encoding="ascii") as out:
+        out.write(f"bootstrap.servers={bootstrap}\ntest.topic.random=true\nbroker.address.family=v4\n")
+    return path
+
+
+def run(row, when, where, bootstrap, conf):
+    """("PASS", ""), ("SKIP", why) or ("FAIL", why)."""
+    environment = dict(os.environ, LD_LIBRARY_PATH="../src:../src-cpp", RDKAFKA_TEST_CONF=conf, TESTS=row.number,
+                       TEST_KAFKA_VERSION=LIKE_KAFKA, TEST_LEVEL="2", KAFKA_PATH=OURS, BROKERS=bootstrap)
+    if row.part:
+        environment["SUBTESTS"] = row.part
+    if when == "consumer":
+        environment["TEST_CONSUMER_GROUP_PROTOCOL"] = "consumer"
+    command = ["./test-runner", "-p1", "-L", "-s", "noautocreate" if when == "noauto" else "default"]
+    with open(row.log(when), "wb") as log:
+        child = subprocess.Popen(command, cwd=where, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                                 stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            code = child.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait()
+    with open(row.log(when), encoding="utf-8", errors="replace") as log:
+        return judged(row, code, re.sub(r"\x1b\[[0-9;]*m", "", log.read()))
+
+
+def judged(row, code, log):
+    if code is None:
+        return "FAIL", f"not done within {SECONDS_MAX} s"
+    if code:
+        said = [f"{where}: {what}" for where, what in FAILED.findall(log)]
+        return "FAIL", (said or [f"exit code {code}"])[0][:400]
+    outcomes = OUTCOME.findall(log)
+    passed = [float(seconds) for _, outcome, seconds, _ in outcomes if outcome == "PASSED"]
+    if not passed:
+        why = next((why.strip() for _, outcome, _, why in outcomes if outcome == "SKIPPED"), "")
+        return ("SKIP", why) if why else ("FAIL", "there is no such test")
+    if max(passed) == 0 or (row.part and ": PASS (" not in log):
+        return "FAIL", "nothing was tested"
+    return "PASS", ""
+
+
+def verdict(row, outcome, why, excused):
+    """What to print, with the allow-list taken into account."""
+    excuse = excused.get(row.name)
+    if excuse is None:
+        return outcome, why
+    if outcome == "FAIL":
+        return "SKIP", f"{excuse} ({why[:200]})"
+    return "FAIL", f"stands in suite.allow ({excuse}), but the outcome is {outcome}: take it out"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("--when", choices=WHENS, default="default", help="which lines of suite.tests")
+    parser.add_argument("--only", default="", help="lines that contain this")
+    parser.add_argument("--reference", action="store_true", help="nothing may fail")
+    args = parser.parse_args()
+    excused = {} if args.reference else allowed()
+    rows = [row for row in map(Row, lines("suite.tests")) if args.when in row.whens and args.only in row.name]
+    os.makedirs(os.path.join(LOGS, args.when), exist_ok=True)
+    where = sources()
+    conf, failed = configuration(args.bootstrap), 0
+    with concurrent.futures.ThreadPoolExecutor(1 if args.when == "long" else PARALLEL) as pool:
+        jobs = {pool.submit(run, row, args.when, where, args.bootstrap, conf): row for row in rows}
+        for job in concurrent.futures.as_completed(jobs):
+            outcome, why = verdict(jobs[job], *job.result(), excused)
+            failed += outcome == "FAIL"
+            print(f"{outcome} {jobs[job].name}{': ' if why else ''}{why}", flush=True)
+    for name in os.listdir(where):
+        if name.startswith("stats_"):
+            os.unlink(os.path.join(where, name))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
