@@ -3,7 +3,7 @@
 //! ```text
 //!  at  bytes  field
 //!   0    4    magic: "MSIX" for .index, "MSTX" for .timeindex
-//!   4    2    version = 1
+//!   4    2    version = 2
 //!   6    2    flags: bit 0 = sealed, the segment will not grow any more
 //!   8    4    leader epoch of the segment
 //!  12    8    base offset of the segment
@@ -11,9 +11,15 @@
 //!  24    4    next offset behind the covered bytes, relative to the base
 //!  28    8    largest timestamp in the covered bytes, -1 when there is none
 //!  36    4    number of entries in front of the footer
-//!  40    4    CRC-32C of those entries
+//!  40    4    CRC-32C of everything in front of the footer
 //!  44    4    CRC-32C of bytes 0 to 43
 //! ```
+//! In the `.index` of a sealed segment a copy of the log's last unfinished block stands between the
+//! entries and the footer: the covered bytes behind the last multiple of 4096. It is durable before
+//! the log is cut to its length, which writes that block once more, and no journal may have its bytes
+//! any more: a disk that tears the block, and leaves neither what it held nor what it was to hold,
+//! takes nothing ([`crate::sealing`]).
+//!
 //! 48 is a whole number of entries of both kinds. The footer ties an index to its segment, so that
 //! one that is missing, cut, damaged, grown, older than the log or swapped with another's is known
 //! for what it is without a look at the log. An index is derived: it is never evidence about the log.
@@ -21,12 +27,12 @@
 use std::fmt;
 
 use crate::limits::SEGMENT_BYTES_MAX;
-use crate::units::{FilePosition, LeaderEpoch, Offset, SegmentId, TimestampMs};
+use crate::units::{FilePosition, LeaderEpoch, Offset, SegmentId, TimestampMs, bytes_u64};
 
 /// Bytes of a footer.
 pub const FOOTER_BYTES: usize = 48;
 /// The newest footer this program knows.
-pub const FOOTER_VERSION: u16 = 1;
+pub const FOOTER_VERSION: u16 = 2;
 
 const SEALED: u16 = 1;
 
@@ -50,6 +56,13 @@ pub struct Coverage {
     pub max_timestamp: TimestampMs,
     /// The segment was complete and synced when this was written, and does not grow any more.
     pub sealed: bool,
+}
+
+impl Coverage {
+    /// Bytes of the unfinished block that the `.index` of a sealed segment keeps a copy of.
+    pub fn copied(&self) -> usize {
+        if self.sealed { self.log_bytes.block_offset() } else { 0 }
+    }
 }
 
 /// The footer of one index file.
@@ -89,9 +102,23 @@ impl IndexKind {
             IndexKind::Time => *b"MSTX",
         }
     }
+
+    /// Bytes of the log that a file of this kind keeps a copy of.
+    pub(crate) fn copied(self, coverage: &Coverage) -> usize {
+        match self {
+            IndexKind::Sparse => coverage.copied(),
+            IndexKind::Time => 0,
+        }
+    }
 }
 
 impl IndexFooter {
+    /// Bytes that must stand in front of it.
+    pub(crate) fn bytes_in_front(&self, kind: IndexKind, entry_bytes: usize) -> u64 {
+        let (entry, copied) = (bytes_u64(entry_bytes), bytes_u64(kind.copied(&self.coverage)));
+        u64::from(self.entries) * entry + copied
+    }
+
     /// The footer as bytes.
     ///
     /// # Panics
@@ -169,37 +196,38 @@ impl IndexFooter {
     }
 }
 
-/// A whole index file: entries and the footer over them.
+/// A whole index file: entries, what is copied of the log, and the footer over both.
 pub(crate) fn seal_entries(
     entries: Vec<u8>,
     entry_bytes: usize,
     kind: IndexKind,
     segment: SegmentId,
-    coverage: Coverage,
+    (coverage, copy): (Coverage, &[u8]),
 ) -> Vec<u8> {
     let Ok(count) = u32::try_from(entries.len() / entry_bytes) else {
         panic!("{segment}: {} bytes of index entries", entries.len());
     };
-    let entries_crc = crc32c::crc32c(&entries);
-    let footer = IndexFooter { segment, coverage, entries: count, entries_crc };
     let mut out = entries;
+    out.extend_from_slice(copy);
+    let entries_crc = crc32c::crc32c(&out);
+    let footer = IndexFooter { segment, coverage, entries: count, entries_crc };
     out.extend_from_slice(&footer.encode(kind));
     out
 }
 
-/// Takes a whole index file apart: footer and entry bytes, both checked, entries not yet looked at.
+/// Takes a whole index file apart: footer, entry bytes and what is copied of the log, all checked,
+/// entries not yet looked at.
 pub(crate) fn split_entries(
     bytes: &[u8],
     entry_bytes: usize,
     kind: IndexKind,
     segment: SegmentId,
     log_bytes: FilePosition,
-) -> Result<(IndexFooter, &[u8]), IndexDamage> {
-    let length = IndexDamage::Length { bytes: crate::units::bytes_u64(bytes.len()) };
+) -> Result<(IndexFooter, &[u8], &[u8]), IndexDamage> {
+    let length = IndexDamage::Length { bytes: bytes_u64(bytes.len()) };
     let (entries, footer) = bytes.split_last_chunk::<FOOTER_BYTES>().ok_or(length)?;
     let footer = IndexFooter::decode(footer, kind, segment)?;
-    let due = u64::from(footer.entries) * crate::units::bytes_u64(entry_bytes);
-    if crate::units::bytes_u64(entries.len()) != due {
+    if bytes_u64(entries.len()) != footer.bytes_in_front(kind, entry_bytes) {
         return Err(length);
     }
     if crc32c::crc32c(entries) != footer.entries_crc {
@@ -209,7 +237,9 @@ pub(crate) fn split_entries(
     if covered > log_bytes {
         return Err(IndexDamage::BeyondLog { covered: covered.get(), log: log_bytes.get() });
     }
-    Ok((footer, entries))
+    let copied = kind.copied(&footer.coverage);
+    let (entries, copy) = entries.split_at(entries.len() - copied);
+    Ok((footer, entries, copy))
 }
 
 impl fmt::Display for IndexDamage {

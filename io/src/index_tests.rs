@@ -24,6 +24,9 @@ fn coverage(log_bytes: u64, next: i64, max_timestamp: i64) -> Coverage {
     }
 }
 
+/// Last block of a log of 50,000 bytes.
+const BLOCK: [u8; 50_000 % 4096] = [1; 50_000 % 4096];
+
 /// Batches of 1000 bytes with 10 records each.
 fn indexes(base: i64, batches: i64, stamp: impl Fn(i64) -> i64) -> (SparseIndex, TimeIndex) {
     let (mut offsets, mut times) = (SparseIndex::new(segment(base)), TimeIndex::new(segment(base)));
@@ -90,17 +93,21 @@ fn largest_timestamp_before_an_offset_is_that_of_all_records_in_front() {
 fn files_round_trip_and_have_these_bytes() {
     let (offsets, times) = indexes(100, 7, |i| 1000 + i);
     let covers = coverage(7000, 170, 1006);
-    let bytes = offsets.encode(covers);
-    assert_eq!(bytes.len(), 8 + FOOTER_BYTES);
+    let block = [7; 7000 - 4096];
+    let bytes = offsets.encode(covers, &block);
+    assert_eq!(bytes.len(), 8 + block.len() + FOOTER_BYTES);
     assert_eq!(bytes[..8], [0, 0, 0, 50, 0, 0, 0x13, 0x88]);
     let golden = [
-        b'M', b'S', b'I', b'X', 0, 1, 0, 1, // magic, version, sealed
+        b'M', b'S', b'I', b'X', 0, 2, 0, 1, // magic, version, sealed
         0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 100, // epoch, base
         0, 0, 0x1b, 0x58, 0, 0, 0, 70, // covered, next
         0, 0, 0, 0, 0, 0, 0x03, 0xee, // largest timestamp
         0, 0, 0, 1, // entries
     ];
-    assert_eq!(bytes[8..48], golden);
+    assert_eq!(bytes[8..8 + block.len()], block);
+    assert_eq!(bytes[8 + block.len()..][..40], golden);
+    let copied = SparseIndex::copied_block(&bytes, segment(100), FilePosition::new(7000)).unwrap();
+    assert_eq!(copied, Some((FilePosition::new(4096), &block[..])));
     let back = SparseIndex::decode(&bytes, segment(100), FilePosition::new(7000)).unwrap();
     assert_eq!(back, (offsets, covers));
 
@@ -117,7 +124,7 @@ fn files_round_trip_and_have_these_bytes() {
 #[test]
 fn damaged_index_files_are_known_for_what_they_are() {
     let (index, _) = indexes(0, 50, |i| i);
-    let good = index.encode(coverage(50_000, 500, 49));
+    let good = index.encode(coverage(50_000, 500, 49), &BLOCK);
     let log = FilePosition::new(50_000);
     let read = |bytes: &[u8]| SparseIndex::decode(bytes, segment(0), log).map(|_| ());
     assert_eq!(read(&good), Ok(()));
@@ -127,11 +134,13 @@ fn damaged_index_files_are_known_for_what_they_are() {
     assert!(read(&good[8..]).is_err());
     let grown = [&good[..], &[0, 0, 9, 9, 0, 9, 9, 9]].concat();
     assert!(read(&grown).is_err());
-    let mut flipped = good.clone();
-    flipped[3] ^= 1;
-    assert_eq!(read(&flipped), Err(IndexDamage::Checksum));
+    for at in [3, good.len() - FOOTER_BYTES - 1] {
+        let mut flipped = good.clone();
+        flipped[at] ^= 1;
+        assert_eq!(read(&flipped), Err(IndexDamage::Checksum), "byte {at}");
+    }
     let (other, _) = indexes(500, 50, |i| i);
-    let swapped = other.encode(coverage(50_000, 1000, 49));
+    let swapped = other.encode(coverage(50_000, 1000, 49), &BLOCK);
     assert_eq!(read(&swapped), Err(IndexDamage::Foreign { segment: segment(500) }));
     let ahead = SparseIndex::decode(&good, segment(0), FilePosition::new(49_999)).unwrap_err();
     assert_eq!(ahead, IndexDamage::BeyondLog { covered: 50_000, log: 49_999 });
@@ -141,7 +150,7 @@ fn damaged_index_files_are_known_for_what_they_are() {
 
 #[test]
 fn newer_index_is_refused_with_both_numbers() {
-    let mut bytes = SparseIndex::new(segment(0)).encode(coverage(0, 0, -1));
+    let mut bytes = SparseIndex::new(segment(0)).encode(coverage(0, 0, -1), &[]);
     bytes[5] = 9;
     let error = SparseIndex::decode(&bytes, segment(0), FilePosition::ZERO).unwrap_err();
     assert_eq!(error, IndexDamage::Newer { found: 9, known: FOOTER_VERSION });

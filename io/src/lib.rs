@@ -50,6 +50,12 @@ pub mod checkpoint;
 /// The end of every index file, which ties it to its segment.
 pub mod index_footer;
 
+/// Both indexes of a segment, in memory and in their files.
+pub mod indexes;
+
+/// Giving a complete segment its exact length.
+pub mod sealing;
+
 /// From an offset to a place in a segment.
 pub mod sparse_index;
 

@@ -23,7 +23,6 @@
 //! | yes | known, and the log reaches it | cut: a write that was on its way and reached the disk out of order |
 //! | yes | not reached, or not known | damage: reported, never cut; the log goes on behind it |
 
-pub mod indexes;
 pub mod partition;
 pub mod replay;
 mod search;
@@ -95,6 +94,8 @@ pub struct RecoveryReport {
     pub indexes_rebuilt: Vec<(SegmentId, IndexDamage)>,
     /// Segments removed: empty, deleted before the crash, or never acknowledged.
     pub segments_removed: Vec<SegmentId>,
+    /// Segments whose last block a power cut had torn, and whose seal had kept a copy of it.
+    pub blocks_restored: Vec<SegmentId>,
     /// State files that were missing or damaged beside segments, and what was wrong.
     pub state_damaged: Vec<StateError>,
     /// The disk is full, so that indexes or checkpoints are not written. They are written later.
@@ -141,6 +142,7 @@ impl RecoveryReport {
             || !self.damage.is_empty()
             || !self.lost.is_empty()
             || !self.indexes_rebuilt.is_empty()
+            || !self.blocks_restored.is_empty()
             || !self.state_damaged.is_empty()
             || self.disk_full
     }
@@ -162,6 +164,11 @@ impl RecoveryReport {
         }
         for (segment, why) in &self.indexes_rebuilt {
             lines.push(format!("{dir}: built the indexes of segment {segment} again: {why}"));
+        }
+        for segment in &self.blocks_restored {
+            lines.push(format!(
+                "{dir}: put the last block of segment {segment} back, torn by a power cut"
+            ));
         }
         lines.extend(self.state_damaged.iter().map(|e| format!("{dir}: {e}; it is made again")));
         if self.disk_full {

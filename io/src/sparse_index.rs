@@ -9,7 +9,9 @@
 //! that a cut of a file range at an entry is a cut between batches. The first batch of the segment
 //! has no entry: it is known.
 
-use crate::index_footer::{Coverage, IndexDamage, IndexKind, seal_entries, split_entries};
+use crate::index_footer::{
+    Coverage, FOOTER_BYTES, IndexDamage, IndexKind, seal_entries, split_entries,
+};
 use crate::limits::{INDEX_ENTRY_BYTES, INDEX_INTERVAL_BYTES};
 use crate::units::{FilePosition, Offset, SegmentId};
 
@@ -114,14 +116,21 @@ impl SparseIndex {
         self.before(self.entries.len())
     }
 
-    /// The whole file.
-    pub fn encode(&self, coverage: Coverage) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.entries.len() * INDEX_ENTRY_BYTES + 64);
+    /// The whole file. `copy` is the log's last unfinished block, when the segment is sealed.
+    ///
+    /// # Panics
+    /// When it is not as long as the coverage says.
+    pub fn encode(&self, coverage: Coverage, copy: &[u8]) -> Vec<u8> {
+        let copied = coverage.copied();
+        assert!(copy.len() == copied, "{}: {} bytes of {copied}", self.segment, copy.len());
+        let bytes = self.entries.len() * INDEX_ENTRY_BYTES + copied + FOOTER_BYTES;
+        let mut bytes = Vec::with_capacity(bytes);
         for entry in &self.entries {
             bytes.extend_from_slice(&entry.relative.to_be_bytes());
             bytes.extend_from_slice(&entry.position.to_be_bytes());
         }
-        seal_entries(bytes, INDEX_ENTRY_BYTES, IndexKind::Sparse, self.segment, coverage)
+        let covers = (coverage, copy);
+        seal_entries(bytes, INDEX_ENTRY_BYTES, IndexKind::Sparse, self.segment, covers)
     }
 
     /// Reads a whole file, which must be the index of `segment`, whose log is `log_bytes` long.
@@ -134,7 +143,7 @@ impl SparseIndex {
         log_bytes: FilePosition,
     ) -> Result<(SparseIndex, Coverage), IndexDamage> {
         let kind = IndexKind::Sparse;
-        let (footer, raw) = split_entries(bytes, INDEX_ENTRY_BYTES, kind, segment, log_bytes)?;
+        let (footer, raw, _) = split_entries(bytes, INDEX_ENTRY_BYTES, kind, segment, log_bytes)?;
         let mut entries = Vec::with_capacity(raw.len() / INDEX_ENTRY_BYTES);
         let mut last = Entry { relative: 0, position: 0 };
         for (i, raw) in raw.as_chunks::<INDEX_ENTRY_BYTES>().0.iter().enumerate() {
@@ -152,6 +161,22 @@ impl SparseIndex {
             last = entry;
         }
         Ok((SparseIndex { segment, entries }, footer.coverage))
+    }
+
+    /// What a whole file, the index of `segment`, keeps of the log's last block, and where that block
+    /// starts; `None` when nothing of it was copied.
+    ///
+    /// # Errors
+    /// [`IndexDamage`], entries not looked at.
+    pub fn copied_block(
+        bytes: &[u8],
+        segment: SegmentId,
+        log_bytes: FilePosition,
+    ) -> Result<Option<(FilePosition, &[u8])>, IndexDamage> {
+        let kind = IndexKind::Sparse;
+        let (footer, _, copy) = split_entries(bytes, INDEX_ENTRY_BYTES, kind, segment, log_bytes)?;
+        let at = footer.coverage.log_bytes.block_floor();
+        Ok((!copy.is_empty()).then_some((at, copy)))
     }
 
     fn start(&self) -> BatchStart {

@@ -109,7 +109,8 @@ impl TimeIndex {
             bytes.extend_from_slice(&entry.largest.get().to_be_bytes());
             bytes.extend_from_slice(&entry.relative.to_be_bytes());
         }
-        seal_entries(bytes, TIME_INDEX_ENTRY_BYTES, IndexKind::Time, self.segment, coverage)
+        let covers = (coverage, &[][..]);
+        seal_entries(bytes, TIME_INDEX_ENTRY_BYTES, IndexKind::Time, self.segment, covers)
     }
 
     /// Reads a whole file, which must be the time index of `segment`, whose log is `log_bytes` long.
@@ -122,7 +123,8 @@ impl TimeIndex {
         log_bytes: FilePosition,
     ) -> Result<(TimeIndex, Coverage), IndexDamage> {
         let kind = IndexKind::Time;
-        let (footer, raw) = split_entries(bytes, TIME_INDEX_ENTRY_BYTES, kind, segment, log_bytes)?;
+        let (footer, raw, _) =
+            split_entries(bytes, TIME_INDEX_ENTRY_BYTES, kind, segment, log_bytes)?;
         let coverage = footer.coverage;
         let covered = coverage.next.checked_since(segment.base).unwrap_or(0);
         let mut entries: Vec<Entry> = Vec::with_capacity(raw.len() / TIME_INDEX_ENTRY_BYTES);

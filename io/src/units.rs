@@ -218,6 +218,12 @@ impl FilePosition {
         if over == 0 { self } else { self.add(limits::BLOCK_BYTES_U64 - over) }
     }
 
+    /// Bytes between the start of the block this position lies in and the position.
+    #[inline]
+    pub const fn block_offset(self) -> usize {
+        bytes_usize(self.0 % limits::BLOCK_BYTES_U64)
+    }
+
     #[inline]
     pub const fn is_block_aligned(self) -> bool {
         self.0.is_multiple_of(limits::BLOCK_BYTES_U64)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_io::batch::stored;
-use millstream_io::disk::{Disk, DiskError, DiskErrorKind, DiskFile, OpenHow};
+use millstream_io::disk::{Disk, DiskError, DiskFile, OpenHow};
+use millstream_io::indexes::{Indexes, LoadError};
 use millstream_io::limits::{BATCH_HEADER_BYTES, SCAN_CHUNK_BYTES};
 use millstream_io::records::lookup;
 use millstream_io::segment::SegmentFile;
@@ -18,7 +19,6 @@ use crate::latest::{LatestAsk, LatestOf};
 use crate::message::OpenSegment;
 use crate::read::{ColdAsk, ColdFound};
 use crate::seek::SeekAsk;
-use crate::segments::SegmentIndex;
 
 /// What a look into a file needs besides the question.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct ColdSource {
     /// The open file, if the core has one.
     pub file: Option<Arc<OpenSegment>>,
     /// The index, if the core has it in memory.
-    pub index: Option<Arc<SegmentIndex>>,
+    pub index: Option<Arc<Indexes>>,
 }
 
 /// What came of it; file and index are for the core to keep.
@@ -35,7 +35,7 @@ pub struct ColdSource {
 pub struct ColdAnswer {
     pub found: ColdFound,
     pub file: Arc<OpenSegment>,
-    pub index: Option<Arc<SegmentIndex>>,
+    pub index: Option<Arc<Indexes>>,
 }
 
 /// Why the batches could not be had.
@@ -168,11 +168,11 @@ fn load_index<D: Disk>(
     dir: &Path,
     segment: SegmentId,
     end: FilePosition,
-) -> Result<Option<Arc<SegmentIndex>>, DiskError> {
-    match SegmentIndex::load(disk, dir, segment, end) {
-        Ok(index) => Ok(index.map(Arc::new)),
-        Err(error) if error.kind == DiskErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+) -> Result<Option<Arc<Indexes>>, DiskError> {
+    match Indexes::load(disk, dir, segment, end) {
+        Ok((indexes, _)) => Ok(Some(Arc::new(indexes))),
+        Err(LoadError::Damaged(_)) => Ok(None),
+        Err(LoadError::Disk(error)) => Err(error),
     }
 }
 
@@ -265,7 +265,7 @@ impl<'f> Scan<'f> {
 /// knows batch starts.
 fn next_sound(
     file: &dyn DiskFile,
-    index: &SegmentIndex,
+    index: &Indexes,
     at: FilePosition,
     end: FilePosition,
 ) -> Option<Offset> {

@@ -5,7 +5,7 @@ mod trim;
 mod upkeep;
 
 pub use trim::Trim;
-pub use upkeep::Tasks;
+pub use upkeep::{SealPlan, Tasks};
 
 pub use flow::{CommitShare, Committed, WriteMode, WritePlan, block_bytes};
 

@@ -3,14 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use millstream_io::indexes::Indexes;
 use millstream_io::sparse_index::BatchStart;
 use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64, bytes_usize};
 
 use crate::position::LogPosition;
-
-mod index;
-
-pub use index::SegmentIndex;
 
 /// The segments from the log start to the log end, without a gap. Lives on the owner's core.
 ///
@@ -45,9 +42,9 @@ pub struct Segment {
 #[derive(Debug)]
 pub enum Index {
     /// Growing with the segment, or waiting for the segment to be sealed.
-    Memory(SegmentIndex),
+    Memory(Indexes),
     /// In its file; a copy is kept while the cache has room.
-    File(Option<Arc<SegmentIndex>>),
+    File(Option<Arc<Indexes>>),
 }
 
 /// How far the file of a segment is.
@@ -69,7 +66,7 @@ impl Segment {
     }
 
     /// Its index, if that is in memory.
-    pub fn index(&self) -> Option<&SegmentIndex> {
+    pub fn index(&self) -> Option<&Indexes> {
         match &self.index {
             Index::Memory(index) => Some(index),
             Index::File(index) => index.as_deref(),
@@ -152,7 +149,7 @@ impl Segments {
             next: id.base,
             max_timestamp: TimestampMs::NONE,
             opened_at: now,
-            index: Index::Memory(SegmentIndex::new(id)),
+            index: Index::Memory(Indexes::new(id)),
             file: FileState::Missing,
             closed: false,
         });

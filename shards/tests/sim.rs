@@ -55,6 +55,14 @@ fn ten_thousand_seeds_keep_every_promise() {
     run_seeds(10_000);
 }
 
+/// A torn rewrite of a checkpoint's last block; a torn cut of a sealed segment.
+#[test]
+fn seeds_that_once_failed_keep_every_promise() {
+    for seed in [6530, 30278] {
+        run_seed(seed, false, &mut Covered::default());
+    }
+}
+
 fn run_seeds(seeds: u64) {
     let began = std::time::Instant::now();
     let mut covered = Covered::default();

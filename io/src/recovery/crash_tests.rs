@@ -10,7 +10,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::indexes::Indexes;
 use super::*;
 use crate::batch::testing::BatchBuilder;
 use crate::checkpoint::{read_state, write_state};
@@ -18,12 +17,14 @@ use crate::data_dir::Layout;
 use crate::disk::{Disk, DiskFile, OpenHow, create_dir_durable};
 use crate::disk_sim::{SimDisk, SimRng};
 use crate::index_footer::Coverage;
+use crate::indexes::Indexes;
 use crate::journal::frame::{frame_bytes, run_bytes};
 use crate::journal::{
     FrameWriter, JournalId, JournalRing, JournalState, Placement, RingLimits, RingStart, Run, files,
 };
 use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
 use crate::partition_state::RecoveryCheckpoint;
+use crate::sealing;
 use crate::segment::{Listing, SegmentFile, remove_segment};
 use crate::segment_reader::place_of;
 use crate::units::{LeaderEpoch, PartitionIndex, ShardId, bytes_u64, bytes_usize};
@@ -199,7 +200,7 @@ impl Broker {
             let header = crate::batch::RecordBatchHeader::view(&bytes).unwrap();
             let at = FilePosition::new(bytes_u64(active.bytes.len()));
             let place = place_of(header, at, bytes.len()).unwrap();
-            active.indexes.note(&place);
+            active.indexes.note(place.start(), place.max_timestamp);
             active.bytes.extend_from_slice(&bytes);
             model.open.push((part.end, place.next.get(), bytes.to_vec()));
             part.end = place.next.get();
@@ -330,18 +331,19 @@ impl Broker {
         let len = active.committed;
         let whole = FilePosition::new(len).block_floor().get();
         let file = write_blocks(&self.disk, &part.dir, active, whole, len - whole)?;
-        if seal {
-            file.set_len(len)?;
-        }
-        file.sync_data()?;
         let coverage = Coverage {
             log_bytes: FilePosition::new(len),
             next: Offset::at(part.end),
             max_timestamp: active.indexes.times.max_timestamp(),
             sealed: seal,
         };
-        active.indexes.write(&self.disk, &part.dir, coverage)?;
-        self.disk.sync_dir(&part.dir)?;
+        if seal {
+            sealing::seal(&self.disk, &part.dir, &active.indexes, coverage, false)?;
+        } else {
+            file.sync_data()?;
+            active.indexes.write(&self.disk, &part.dir, coverage, &[])?;
+            self.disk.sync_dir(&part.dir)?;
+        }
         self.ring.synced(partition(part.n), Offset::at(part.end));
         Ok(())
     }

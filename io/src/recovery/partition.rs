@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::indexes::{self, Indexes, LoadError};
 use super::search::{self, Bounds};
 use super::segment_scan::{Around, SegmentScan, scan_segment};
 use super::visit::{Covered, Visible};
@@ -11,8 +10,10 @@ use crate::batch::stored::StoredError;
 use crate::checkpoint::{State, StateError, read_state, write_state};
 use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, OpenHow};
 use crate::index_footer::{Coverage, IndexDamage};
+use crate::indexes::{self, Indexes, LoadError};
 use crate::partition_state::{Manifest, RecoveryCheckpoint};
 use crate::read_ahead::ReadAhead;
+use crate::sealing;
 use crate::segment::{Listing, SegmentFile, SegmentMeta, remove_segment};
 use crate::units::{FilePosition, LeaderEpoch, Offset, SegmentId, TopicPartition};
 
@@ -175,6 +176,10 @@ impl<'a, D: Disk> Recovery<'a, D> {
         let file = self.open_log(id)?;
         let len = FilePosition::new(file.len()?);
         let coverage = self.coverage(id, len)?;
+        if coverage.is_some_and(|c| c.sealed) && !self.is_sealed_for_good(id) {
+            let torn = sealing::restore(self.disk, self.input.dir, id)?;
+            self.report.blocks_restored.extend(torn.then_some(id));
+        }
         let next_base = later.first().map(|next| next.base);
         if let Some(sealed) = coverage.filter(|c| self.is_whole(c, len, next_base)) {
             self.visit_covered(&file, id, sealed, visitor)?;
@@ -196,7 +201,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
             scan.ends_log = self.gap(id, &scan, limit, around);
         }
         let ends_log = scan.ends_log;
-        self.seal(id, len, scan)?;
+        self.seal(id, scan)?;
         Ok(ends_log)
     }
 
@@ -226,34 +231,29 @@ impl<'a, D: Disk> Recovery<'a, D> {
     }
 
     /// Makes the scanned segment exact, synced and indexed; removes it when nothing is left.
-    fn seal(
-        &mut self,
-        id: SegmentId,
-        len: FilePosition,
-        scan: SegmentScan,
-    ) -> Result<(), RecoveryError> {
+    fn seal(&mut self, id: SegmentId, scan: SegmentScan) -> Result<(), RecoveryError> {
         self.report.bytes_scanned += scan.bytes;
         self.report.bytes_cut += scan.cut;
         self.note_damage(scan.damage.iter().copied());
         if scan.end == FilePosition::ZERO {
             return self.remove(id).map_err(RecoveryError::from);
         }
-        let log = self.disk.open(&id.path(self.input.dir, SegmentFile::Log), OpenHow::WRITE)?;
-        if scan.end != len {
-            log.set_len(scan.end.get())?;
-        }
-        log.sync_data()?;
         let coverage = Coverage {
             log_bytes: scan.end,
             next: scan.next,
             max_timestamp: scan.indexes.times.max_timestamp(),
             sealed: true,
         };
-        let written = scan.indexes.write(self.disk, self.input.dir, coverage);
-        self.unless_full(written)?;
-        self.names_changed = true;
+        let sealed = sealing::seal(self.disk, self.input.dir, &scan.indexes, coverage, false);
+        self.unless_full(sealed)?;
         self.take(meta(id, coverage));
         Ok(())
+    }
+
+    /// True when the checkpoint was written behind the seal of this segment: nothing of it was on its
+    /// way when the power went.
+    fn is_sealed_for_good(&self, id: SegmentId) -> bool {
+        self.checkpoint.is_some_and(|c| c.segment() > id || (c.segment() == id && c.clean))
     }
 
     /// Writes down what was found, when anything had to be done.

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::indexes::Indexes;
 use super::*;
 use crate::batch::testing::BatchBuilder;
 use crate::checkpoint::{read_state, write_state};
 use crate::disk::{Disk, DiskFile, OpenHow};
 use crate::disk_sim::{Fault, SimDisk};
 use crate::index_footer::Coverage;
+use crate::indexes::Indexes;
 use crate::partition_state::RecoveryCheckpoint;
+use crate::sealing;
 use crate::segment::SegmentFile;
 use crate::segment_reader::{Walk, place_of};
 use crate::units::{LeaderEpoch, PartitionIndex, bytes_u64};
@@ -75,16 +76,14 @@ impl Fixture {
             let header = crate::batch::RecordBatchHeader::view(&bytes).unwrap();
             let place = place_of(header, at, bytes.len()).unwrap();
             file.write_at(&bytes, at).unwrap();
-            indexes.note(&place);
+            indexes.note(place.start(), place.max_timestamp);
             at = place.end();
             batches.push((place, bytes));
         }
-        file.sync_data().unwrap();
         let next = Offset::at(base.get() + BATCHES * RECORDS);
         let max_timestamp = indexes.times.max_timestamp();
         let coverage = Coverage { log_bytes: at, next, max_timestamp, sealed: true };
-        indexes.write(&self.disk, &dir(), coverage).unwrap();
-        self.disk.sync_dir(&dir()).unwrap();
+        sealing::seal(&self.disk, &dir(), &indexes, coverage, false).unwrap();
         self.ids.push(id);
         self.batches.push(batches);
     }

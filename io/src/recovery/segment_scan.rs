@@ -1,11 +1,11 @@
 //! Reading one segment batch by batch, every byte checked, to the place where its log ends.
 
-use super::indexes::Indexes;
 use super::search::{self, Behind, Bounds};
 use super::{BatchVisitor, Damage};
 use crate::batch::stored::{self, StoredError};
 use crate::disk::{DiskError, DiskFile};
 use crate::index_footer::Coverage;
+use crate::indexes::Indexes;
 use crate::limits::BATCH_HEADER_BYTES;
 use crate::read_ahead::ReadAhead;
 use crate::segment_reader::{BatchPlace, place_of};
@@ -112,7 +112,7 @@ impl SegmentScan {
                 Err(error) => return Ok(Stop::Broken(error)),
             };
             visitor.batch(&place, batch);
-            self.indexes.note(&place);
+            self.indexes.note(place.start(), place.max_timestamp);
             self.bytes += bytes_u64(place.bytes);
             self.end = place.end();
             self.next = place.next;

@@ -9,6 +9,7 @@ use millstream_io::journal::{Prepare, files};
 use millstream_io::limits::RESERVE_BYTES;
 use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
 use millstream_io::reserve;
+use millstream_io::sealing;
 use millstream_io::segment::{SegmentFile, remove_segment};
 use millstream_io::units::{FilePosition, JournalSeq, SegmentId};
 
@@ -132,18 +133,14 @@ fn make<D: Disk>(disk: &D, home: &Home, segments: &[SegmentId]) -> Result<(), Di
 }
 
 fn seal<D: Disk>(disk: &D, job: &SealJob) -> Result<(), DiskError> {
-    let log = disk.open(&job.segment.path(&job.dir, SegmentFile::Log), OpenHow::WRITE)?;
-    log.set_len(job.coverage.log_bytes.get())?;
-    log.sync_data()?;
-    job.indexes.write(disk, &job.dir, job.coverage)?;
-    disk.sync_dir(&job.dir)
+    sealing::seal(disk, &job.dir, &job.indexes, job.coverage, job.synced)
 }
 
 fn save<D: Disk>(disk: &D, job: &SaveJob) -> Result<(), DiskError> {
     make(disk, &job.home, &[])?;
     let dir = &job.home.dir;
     if let Some((indexes, coverage)) = &job.indexes {
-        indexes.write(disk, dir, *coverage)?;
+        indexes.write(disk, dir, *coverage, &[])?;
     }
     write_blob(disk, &producer_snapshot_in(dir), PRODUCER_SNAPSHOT, &job.producers)
         .map_err(disk_error)?;

@@ -342,6 +342,11 @@ impl PartitionLog {
         self.flow.synced_end
     }
 
+    /// True when everything below `end`, the end of a segment, is durable in segment files.
+    pub(super) fn is_synced_to(&self, end: LogPosition) -> bool {
+        self.flow.synced >= end
+    }
+
     pub fn committed(&self) -> LogPosition {
         self.flow.committed
     }

@@ -3,6 +3,7 @@
 
 use millstream_io::data_dir::Layout;
 use millstream_io::index_footer::Coverage;
+use millstream_io::indexes::Indexes;
 use millstream_io::partition_state::{EpochCheckpoint, EpochEntry, Manifest, RecoveryCheckpoint};
 use millstream_io::sparse_index::BatchStart;
 use millstream_io::units::{FilePosition, Offset, SegmentId};
@@ -10,7 +11,7 @@ use millstream_io::units::{FilePosition, Offset, SegmentId};
 use std::sync::Arc;
 
 use crate::position::LogPosition;
-use crate::segments::{FileState, Index, Segment, SegmentIndex};
+use crate::segments::{FileState, Index, Segment};
 use crate::shard::{Home, Made, SaveJob};
 use crate::table::Slot;
 
@@ -39,6 +40,16 @@ pub struct Tasks {
     changed: bool,
     /// The stop has begun: the next save is the last.
     closed: bool,
+}
+
+/// A segment to be sealed, and what is known about it.
+#[derive(Debug)]
+pub struct SealPlan {
+    pub segment: SegmentId,
+    pub indexes: Indexes,
+    pub coverage: Coverage,
+    /// All of its log is durable in its file.
+    pub synced: bool,
 }
 
 impl Tasks {
@@ -108,7 +119,9 @@ impl PartitionLog {
     pub fn may_save(&self) -> bool {
         let complete =
             !self.tasks.closed || (self.is_settled() && self.segments.unsealed().next().is_none());
-        let held = self.tasks.sealing || self.tasks.saving || self.trim.is_under_way();
+        // What the checkpoint passes by is sealed for good.
+        let sealing = self.tasks.sealing || self.sealable().is_some();
+        let held = sealing || self.tasks.saving || self.trim.is_under_way();
         self.tasks.save_due && !held && !self.tasks.must_wait_for_home() && complete
     }
 
@@ -137,7 +150,7 @@ impl PartitionLog {
 
     /// The segment to be sealed next, if one is complete in its file. Not while a save is on its
     /// way, which may be writing the same indexes.
-    pub fn plan_seal(&mut self) -> Option<(SegmentId, SegmentIndex, Coverage)> {
+    pub fn plan_seal(&mut self) -> Option<SealPlan> {
         if self.tasks.sealing || self.tasks.saving {
             return None;
         }
@@ -147,13 +160,14 @@ impl PartitionLog {
         };
         let log_bytes = FilePosition::new(segment.bytes);
         let coverage = crate::shard::coverage(index, log_bytes, segment.next, true);
-        let plan = (segment.id, index.clone(), coverage);
+        let synced = self.is_synced_to(segment.end());
+        let plan = SealPlan { segment: segment.id, indexes: index.clone(), coverage, synced };
         self.tasks.sealing = true;
         Some(plan)
     }
 
     /// The seal of a segment has ended.
-    pub fn sealed(&mut self, id: SegmentId, indexes: SegmentIndex, well: bool) {
+    pub fn sealed(&mut self, id: SegmentId, indexes: Indexes, well: bool) {
         self.tasks.sealing = false;
         let Some(segment) = self.segments.get_mut(id).filter(|_| well) else { return };
         segment.file = FileState::Sealed;
@@ -278,7 +292,7 @@ impl PartitionLog {
     }
 }
 
-fn cut_at(index: &SegmentIndex, end: FilePosition, next: Offset) -> (SegmentIndex, Coverage) {
+fn cut_at(index: &Indexes, end: FilePosition, next: Offset) -> (Indexes, Coverage) {
     let mut index = index.clone();
     index.cut(end, next);
     let coverage = crate::shard::coverage(&index, end, next, false);

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use millstream_io::disk::DiskError;
 use millstream_io::index_footer::Coverage;
+use millstream_io::indexes::Indexes;
 use millstream_io::journal::Prepare;
 use millstream_io::partition_state::{EpochCheckpoint, Manifest, RecoveryCheckpoint};
 use millstream_io::units::{FilePosition, JournalSeq, Offset, SegmentId, TopicPartition};
 
 use crate::partition_log::WritePlan;
 use crate::position::LogPosition;
-use crate::segments::{Repair, SegmentIndex};
+use crate::segments::Repair;
 use crate::table::Slot;
 
 /// Something to be done behind the journal. Owned: whoever takes it does it, and tells how it went
@@ -71,8 +72,10 @@ pub struct SealJob {
     pub slot: Slot,
     pub dir: PathBuf,
     pub segment: SegmentId,
-    pub indexes: SegmentIndex,
+    pub indexes: Indexes,
     pub coverage: Coverage,
+    /// All of its log is durable in its file.
+    pub synced: bool,
 }
 
 /// State files to be written, in this order.
@@ -81,7 +84,7 @@ pub struct SaveJob {
     pub slot: Slot,
     pub home: Home,
     /// The indexes of the unfinished segment, as far as it is synced.
-    pub indexes: Option<(SegmentIndex, Coverage)>,
+    pub indexes: Option<(Indexes, Coverage)>,
     pub producers: Vec<u8>,
     pub epochs: EpochCheckpoint,
     pub checkpoint: RecoveryCheckpoint,

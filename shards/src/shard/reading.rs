@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millstream_io::disk::DiskErrorKind;
+use millstream_io::indexes::Indexes;
 use millstream_io::units::{SegmentId, TopicPartition};
 
 use crate::cold::{ColdAnswer, ColdError, ColdSource};
@@ -157,7 +158,7 @@ impl ShardState {
         files.push_back((slot, segment, file.clone()));
     }
 
-    fn keep_index(&mut self, slot: Slot, id: SegmentId, index: Arc<crate::segments::SegmentIndex>) {
+    fn keep_index(&mut self, slot: Slot, id: SegmentId, index: Arc<Indexes>) {
         let Some(log) = self.partitions.get_mut(slot) else { return };
         let Some(segment) = log.segments.get_mut(id) else { return };
         let Index::File(held @ None) = &mut segment.index else { return };

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use millstream_io::disk::DiskError;
 use millstream_io::index_footer::Coverage;
+use millstream_io::indexes::Indexes;
 use millstream_io::units::{FilePosition, TopicPartition, bytes_u64};
 
 use crate::limits::{PLANNED_WRITES_MAX, PRESSURE_PARTITIONS, TRIMS_AT_ONCE};
-use crate::partition_log::WriteMode;
-use crate::segments::{Repair, SegmentIndex};
+use crate::partition_log::{SealPlan, WriteMode};
+use crate::segments::Repair;
 use crate::table::Slot;
 
 use super::rounds::is_passing;
@@ -171,8 +172,8 @@ impl ShardState {
         let log = self.partitions.get_mut(slot)?;
         if let Some(seal) = log.plan_seal() {
             let dir = self.layout.partition(&log.topic_name, log.at.partition);
-            let (segment, indexes, coverage) = seal;
-            return Some(Job::Seal(SealJob { slot, dir, segment, indexes, coverage }));
+            let SealPlan { segment, indexes, coverage, synced } = seal;
+            return Some(Job::Seal(SealJob { slot, dir, segment, indexes, coverage, synced }));
         }
         log.tasks.save_due |= log.waits_for_save();
         if log.may_save()
@@ -347,7 +348,7 @@ impl ShardState {
 
 /// The part of a segment that a checkpoint speaks of.
 pub(crate) fn coverage(
-    indexes: &SegmentIndex,
+    indexes: &Indexes,
     log_bytes: FilePosition,
     next: millstream_io::units::Offset,
     sealed: bool,

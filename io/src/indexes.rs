@@ -1,18 +1,19 @@
-//! Loading the indexes of a segment, and building them from its log.
+//! Both indexes of one segment: by offset and by time, in memory and in their files.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, OpenHow};
 use crate::index_footer::{Coverage, FOOTER_BYTES, IndexDamage, IndexFooter, IndexKind};
-use crate::limits::STATE_FILE_BYTES_MAX;
+use crate::limits::{INDEX_ENTRY_BYTES, STATE_FILE_BYTES_MAX, TIME_INDEX_ENTRY_BYTES};
 use crate::segment::SegmentFile;
 use crate::segment_reader::BatchPlace;
-use crate::sparse_index::SparseIndex;
+use crate::sparse_index::{BatchStart, SparseIndex};
 use crate::time_index::TimeIndex;
-use crate::units::{FilePosition, SegmentId, bytes_u64};
+use crate::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64};
 
-/// Both indexes of one segment, which always cover the same part of its log.
+/// Both sparse indexes of one segment, which always cover the same part of its log. Grows with the
+/// segment on its owner's core; shared read-only once that is sealed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Indexes {
     pub offsets: SparseIndex,
@@ -32,15 +33,36 @@ impl Indexes {
         Indexes { offsets: SparseIndex::new(segment), times: TimeIndex::new(segment) }
     }
 
-    /// Tells both of the next batch.
-    pub fn note(&mut self, place: &BatchPlace) {
-        self.offsets.note(place.start());
-        self.times.note(place.start(), place.max_timestamp);
+    pub fn segment(&self) -> SegmentId {
+        self.offsets.segment()
+    }
+
+    /// Tells both of the next batch and its largest timestamp.
+    pub fn note(&mut self, batch: BatchStart, max_timestamp: TimestampMs) {
+        self.offsets.note(batch);
+        self.times.note(batch, max_timestamp);
     }
 
     /// As [`Indexes::note`] for the first batch behind damage, which gets an entry in any case.
     pub fn force(&mut self, place: &BatchPlace) {
         self.offsets.force(place.start());
+    }
+
+    /// Bytes the larger of the two takes in its file.
+    pub fn file_bytes(&self) -> u64 {
+        let offsets = self.offsets.len() * INDEX_ENTRY_BYTES;
+        bytes_u64(offsets.max(self.times.len() * TIME_INDEX_ENTRY_BYTES))
+    }
+
+    /// Memory of both, about.
+    pub fn memory_bytes(&self) -> u64 {
+        bytes_u64(self.offsets.len() * 8 + self.times.len() * 16)
+    }
+
+    /// Forgets what lies at or behind `end`, where the next record gets `next`.
+    pub fn cut(&mut self, end: FilePosition, next: Offset) {
+        self.offsets.truncate(end);
+        self.times.truncate(BatchStart { base: next, at: end });
     }
 
     /// Reads both files of `segment` in `dir`, whose log is `log_bytes` long.
@@ -63,7 +85,7 @@ impl Indexes {
         Ok((Indexes { offsets, times }, coverage))
     }
 
-    /// Writes both files, synced. Their names are not durable before the directory is synced.
+    /// Writes both files, synced; `copy` is what [`Coverage::copied`] asks for. Their names are not durable before the directory is synced.
     ///
     /// Call it only for a part of the log that is synced itself: a restart goes on reading behind
     /// what the indexes cover. A crash in between leaves files that are known to be damaged and are built again.
@@ -75,10 +97,11 @@ impl Indexes {
         disk: &D,
         dir: &Path,
         coverage: Coverage,
+        copy: &[u8],
     ) -> Result<(), DiskError> {
         let segment = self.offsets.segment();
         let files = [
-            (SegmentFile::Index, self.offsets.encode(coverage)),
+            (SegmentFile::Index, self.offsets.encode(coverage, copy)),
             (SegmentFile::TimeIndex, self.times.encode(coverage)),
         ];
         for (kind, bytes) in files {
@@ -120,9 +143,9 @@ fn read_footer<D: Disk>(
     which: SegmentFile,
 ) -> Result<IndexFooter, LoadError> {
     let (kind, entry_bytes) = match which {
-        SegmentFile::TimeIndex => (IndexKind::Time, crate::limits::TIME_INDEX_ENTRY_BYTES),
+        SegmentFile::TimeIndex => (IndexKind::Time, TIME_INDEX_ENTRY_BYTES),
         SegmentFile::Index | SegmentFile::Log | SegmentFile::TxnIndex => {
-            (IndexKind::Sparse, crate::limits::INDEX_ENTRY_BYTES)
+            (IndexKind::Sparse, INDEX_ENTRY_BYTES)
         }
     };
     let file = match disk.open(&segment.path(dir, which), OpenHow::READ) {
@@ -138,7 +161,7 @@ fn read_footer<D: Disk>(
         return Err(damaged.into());
     }
     let footer = IndexFooter::decode(&bytes, kind, segment)?;
-    if u64::from(footer.entries) * bytes_u64(entry_bytes) != at {
+    if footer.bytes_in_front(kind, entry_bytes) != at {
         return Err(damaged.into());
     }
     Ok(footer)
