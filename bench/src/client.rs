@@ -8,6 +8,6 @@ mod verify;
 pub use admin::{Admin, Topic};
 pub use driver::{Driver, Outputs, Response};
 pub use frame::{
-    FetchAnswer, Frame, ProduceAnswer, Versions, fetch, produce, read_fetch, read_produce,
+    FetchAnswer, Frame, ProduceAnswer, Versions, body, fetch, produce, read_fetch, read_produce,
 };
 pub use verify::{Expect, Verifier};

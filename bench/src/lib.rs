@@ -2,7 +2,8 @@
 //!
 //! `figures` measures a broker that it starts itself; each figure is a ratio within one run or CPU
 //! time per message, because absolute times do not carry over from machine to machine. `latency`
-//! drives a constant rate from intended send times. `soak`
+//! drives a constant rate from intended send times. `groups` commits
+//! offsets for many consumer groups. `soak`
 //! keeps every path busy for minutes and checks each record. `null` is a server that does no work, which shows
 //! what the client itself can do. `micro` asks small questions of single functions. `bench/README.md` is the manual.
 //!
@@ -18,6 +19,8 @@ pub mod batch;
 pub mod client;
 /// The table of figures and how each is measured.
 pub mod figures;
+/// Commits of many consumer groups, and their coordinator's return.
+pub mod groups;
 /// Facts about this machine that a result needs beside it.
 pub mod host;
 /// Constant rate, latency from intended send times.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
 use millstream_bench::load::command as load;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, latency, micro, null, soak};
+use millstream_bench::{figures, groups, latency, micro, null, soak};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -17,6 +17,9 @@ millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,
 millstream-bench latency [--rate N] [--connections N] [--partitions N] [--records N] [--size BYTES]
                          [--warm-up S] [--seconds S] [--spin] [--broker PATH] [--cores N]
                          [--data DIR] [--out JSON] [--attach HOST:PORT]
+millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
+                        [--broker PATH] [--cores N] [--data DIR] [--out JSON]
+                        [--attach HOST:PORT --pid PID]
 millstream-bench load --attach HOST:PORT [--pid PID] [--connections N] [--in-flight N]
                       [--partitions N] [--records N] [--size BYTES] [--seconds S] [--fetch]
 millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
@@ -43,6 +46,7 @@ fn run() -> Result<bool> {
     match command.as_str() {
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
         "latency" => latency::run(Options::parse(words, latency::FLAGS)?),
+        "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "micro" => micro::run(Options::parse(words, &[])?),
         "load" => load::run(Options::parse(words, load::FLAGS)?),
