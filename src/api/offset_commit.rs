@@ -48,6 +48,12 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     call.respond(&OffsetCommitResponse { topics: topics.collect(), ..Default::default() })
 }
 
+/// Whether a text has more characters than `max`, counted as Java counts them: in units of UTF-16.
+fn is_longer(text: &str, max: usize) -> bool {
+    // No character takes more units than bytes, so most texts need no count.
+    text.len() > max && text.encode_utf16().nth(max).is_some()
+}
+
 type Refused = Vec<Vec<Option<ErrorCode>>>;
 
 /// What may be committed, and for each partition why it may not.
@@ -58,7 +64,7 @@ fn sorted(
     let image = call.image();
     let now = call.core.clock.wall();
     let metadata_max =
-        usize::try_from(image.broker.offset_metadata_bytes_max).unwrap_or(usize::MAX);
+        usize::try_from(image.broker.offset_metadata_chars_max).unwrap_or(usize::MAX);
     let expires_at = match request.retention_time_ms {
         ..0 => -1,
         kept => now.plus(kept).get(),
@@ -75,7 +81,9 @@ fn sorted(
             let metadata = partition.committed_metadata.unwrap_or("");
             let error = match partition_of(found, partition.partition_index) {
                 Err(error) => Some(error),
-                Ok(_) if metadata.len() > metadata_max => Some(ErrorCode::OffsetMetadataTooLarge),
+                Ok(_) if is_longer(metadata, metadata_max) => {
+                    Some(ErrorCode::OffsetMetadataTooLarge)
+                }
                 Ok(_) => None,
             };
             if let (Ok(topic), None) = (found, error) {
@@ -94,4 +102,22 @@ fn sorted(
         all.push(refused);
     }
     (offsets, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Apache Kafka 4.3.1 takes and refuses with its limit of 4096.
+    #[test]
+    fn metadata_is_measured_in_units_of_utf_16() {
+        for (text, fits, too_long) in
+            [("a", 4096, 4097), ("\u{e9}", 4096, 4097), ("\u{1f600}", 2048, 2049)]
+        {
+            assert!(!is_longer(&text.repeat(fits), 4096), "{fits} times {text}");
+            assert!(is_longer(&text.repeat(too_long), 4096), "{too_long} times {text}");
+        }
+        assert!(!is_longer("", 0));
+        assert!(is_longer("a", 0));
+    }
 }

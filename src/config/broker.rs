@@ -164,7 +164,8 @@ const OWN_SETTINGS: &[Setting] = &[
         "offset.metadata.max.bytes",
         Allowed::Int { min: 0, max: 32_767 },
         Some("4096"),
-        "The longest text that a client may store with a committed offset, in bytes.",
+        "The longest text that a client may store with a committed offset. It counts characters, \
+         as Java does in UTF-16, whatever its name says.",
     ),
     start(
         "offsets.retention.check.interval.ms",
@@ -268,7 +269,7 @@ pub struct BrokerConfig {
     pub group_session_ms_max: i32,
     pub group_size_max: u32,
     pub described_partitions_max: u32,
-    pub offset_metadata_bytes_max: u32,
+    pub offset_metadata_chars_max: u32,
     pub offsets_check_ms: u64,
     pub offsets_retention_ms: u64,
     pub offsets_partitions: u32,
@@ -298,7 +299,7 @@ impl BrokerConfig {
             group_session_ms_min: parsed(&value, "group.min.session.timeout.ms"),
             group_session_ms_max: parsed(&value, "group.max.session.timeout.ms"),
             group_size_max: parsed(&value, "group.max.size"),
-            offset_metadata_bytes_max: parsed(&value, "offset.metadata.max.bytes"),
+            offset_metadata_chars_max: parsed(&value, "offset.metadata.max.bytes"),
             offsets_check_ms: parsed(&value, "offsets.retention.check.interval.ms"),
             offsets_retention_ms: parsed::<u64>(&value, "offsets.retention.minutes") * 60_000,
             offsets_partitions: parsed(&value, "offsets.topic.num.partitions"),

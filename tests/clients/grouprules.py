@@ -430,13 +430,15 @@ def last_commit_counts(bench):
 
 
 def large_metadata(bench):
-    """Metadata above 4096 bytes is refused for its partition alone."""
+    """Metadata above 4096 characters of UTF-16, not bytes, is refused for its partition alone."""
     group = bench.name()
     one = bench.member(group)
     form(one)
-    got = one.commit(bench.topic, {0: (1, -1, "m" * 4096), 1: (1, -1, "m" * 4097), 2: (1, -1, "\u00e9" * 2048)})
-    equal(got, {0: 0, 1: METADATA_TOO_LARGE, 2: 0}, "errors")
-    equal(committed(bench.admin, group, bench.topic, range(3)), {0: 1, 1: -1, 2: 1}, "offsets")
+    got = one.commit(bench.topic, {0: (1, -1, "m" * 4096), 1: (1, -1, "m" * 4097), 2: (1, -1, "\u20ac" * 4096), 3: (1, -1, "\U0001f600" * 2048)})
+    equal(got, {0: 0, 1: METADATA_TOO_LARGE, 2: 0, 3: 0}, "errors")
+    got = one.commit(bench.topic, {0: (2, -1, "\U0001f600" * 2048 + "m"), 1: (2, -1, "\u20ac" * 4097)})
+    equal(got, {0: METADATA_TOO_LARGE, 1: METADATA_TOO_LARGE}, "errors of one unit more")
+    equal(committed(bench.admin, group, bench.topic, range(4)), {0: 1, 1: -1, 2: 1, 3: 1}, "offsets")
 
 
 def topic_deleted(bench):

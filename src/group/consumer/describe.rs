@@ -153,7 +153,8 @@ impl MemberDescription {
             client_id: &metadata.client_id,
             client_host: &metadata.client_host,
             subscribed_topic_names: names.collect(),
-            subscribed_topic_regex: metadata.topic_regex.as_deref(),
+            // Kafka tells of no pattern by an empty one.
+            subscribed_topic_regex: Some(metadata.topic_regex.as_deref().unwrap_or_default()),
             assignment: assignment(&self.assigned),
             target_assignment: assignment(&self.target),
             member_type: if is_classic { CLASSIC_MEMBER } else { CONSUMER_MEMBER },

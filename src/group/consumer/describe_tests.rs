@@ -17,7 +17,7 @@ fn described_group_tells_all_of_its_members_and_of_topics_that_are() {
     assert_eq!((m1.member_id, m1.instance_id, m1.rack_id), ("m1", Some("i"), Some("r")));
     assert_eq!((m1.member_epoch, m1.member_type), (1, 1));
     assert_eq!((m1.client_id, m1.client_host), ("client", "/127.0.0.1"));
-    assert_eq!((&m1.subscribed_topic_names[..], m1.subscribed_topic_regex), (&["t"][..], None));
+    assert_eq!((&m1.subscribed_topic_names[..], m1.subscribed_topic_regex), (&["t"][..], Some("")));
     let assigned = &m1.assignment.topic_partitions;
     assert_eq!((assigned[0].topic_name, &assigned[0].partitions[..]), ("t", &[0][..]));
     assert_eq!(m1.target_assignment, m1.assignment);
