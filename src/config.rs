@@ -12,12 +12,14 @@ pub mod broker;
 pub mod file;
 mod kafka_names;
 pub mod listeners;
+pub mod migration;
 mod nearest;
 pub mod setting;
 pub mod topic;
 
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
 pub use listeners::Listener;
+pub use migration::MigrationPolicy;
 pub use setting::{Allowed, BadValue, Change, ConfigType, Setting};
 pub use topic::{
     BatchValidation, TOPIC_SETTINGS, TimestampType, TopicConfig, TopicSettingError,

@@ -1,5 +1,6 @@
 //! The settings of the broker: only those that are in force.
 
+use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
 use super::topic::TOPIC_SETTINGS;
 use super::{kafka_names, nearest::nearest};
@@ -79,6 +80,14 @@ const OWN_SETTINGS: &[Setting] = &[
         Allowed::Int { min: 1, max: NO_MAX },
         Some("2147483647"),
         "The most members of one group of the consumer protocol; more are refused.",
+    ),
+    start(
+        "group.consumer.migration.policy",
+        Allowed::OneOf(&MigrationPolicy::WORDS),
+        Some("bidirectional"),
+        "Which groups change their protocol while they have members: from classic to consumer when \
+         a member of the consumer protocol joins (upgrade), back when the last one has gone \
+         (downgrade), both, or none.",
     ),
     start(
         "group.consumer.session.timeout.ms",
@@ -264,6 +273,7 @@ pub struct BrokerConfig {
     pub consumer_heartbeat_ms: u32,
     pub consumer_session_ms: u32,
     pub consumer_group_size_max: u32,
+    pub consumer_migration: MigrationPolicy,
     pub group_initial_delay_ms: u64,
     pub group_session_ms_min: i32,
     pub group_session_ms_max: i32,
@@ -295,6 +305,7 @@ impl BrokerConfig {
             consumer_heartbeat_ms: parsed(&value, "group.consumer.heartbeat.interval.ms"),
             consumer_session_ms: parsed(&value, "group.consumer.session.timeout.ms"),
             consumer_group_size_max: parsed(&value, "group.consumer.max.size"),
+            consumer_migration: parsed(&value, "group.consumer.migration.policy"),
             group_initial_delay_ms: parsed(&value, "group.initial.rebalance.delay.ms"),
             group_session_ms_min: parsed(&value, "group.min.session.timeout.ms"),
             group_session_ms_max: parsed(&value, "group.max.session.timeout.ms"),

@@ -19,6 +19,7 @@ mod leave;
 mod limits;
 mod members;
 mod rebalance;
+mod roster;
 mod snapshot;
 mod static_join;
 mod sync;
@@ -33,7 +34,9 @@ pub use calls::{
     Answer, Caller, CommitKind, JoinAnswer, JoinRequest, JoinRules, JoinedMember, LeaveAnswer,
     Leaving, Left, Name, Protocol, SyncAnswer, SyncRequest,
 };
+pub(super) use describe::CONSUMER_PROTOCOL_TYPE;
 pub use describe::{Description, MemberDescription, OffsetExpiry};
+pub use roster::{Roster, RosterMember};
 pub use snapshot::{GroupSnapshot, MemberSnapshot};
 
 use bytes::Bytes;
@@ -140,6 +143,16 @@ pub enum Store {
     },
     /// The record that removes the group's. When it is durable the group is to be dropped.
     Tombstone,
+}
+
+/// Who waited for a group that is no more.
+#[derive(Debug)]
+#[must_use = "waiters hang"]
+pub struct Dissolved<W> {
+    /// To send now.
+    pub answers: Vec<(W, Answer)>,
+    /// To send when all records that the group has asked for are durable.
+    pub held: Vec<(W, Answer)>,
 }
 
 impl<W> Outcome<W> {
@@ -272,7 +285,14 @@ impl<W> ClassicGroup<W> {
 
     /// Gives up: every waiter with `error`, in an answer of the kind that it waits for. For when
     /// the partition is lost, or a record of it.
-    pub fn abandon(mut self, error: ErrorCode) -> Vec<(W, Answer)> {
+    pub fn abandon(self, error: ErrorCode) -> Vec<(W, Answer)> {
+        let Dissolved { mut answers, held } = self.dissolve(error);
+        answers.extend(held.into_iter().map(|(waiter, answer)| (waiter, answer.refused(error))));
+        answers
+    }
+
+    /// Ends the group in memory, for another takes its place: who waits for others is told `error`.
+    pub fn dissolve(mut self, error: ErrorCode) -> Dissolved<W> {
         let mut out = Outcome::nothing();
         for id in self.members.ids() {
             if let Some(waiter) = self.members.take_join(&id) {
@@ -282,16 +302,8 @@ impl<W> ClassicGroup<W> {
                 out.sync(waiter, SyncAnswer::refused(error));
             }
         }
-        let held = self.held.into_iter().map(|(_, waiter, answer)| {
-            let answer = match answer {
-                Answer::Join(answer) => Answer::Join(JoinAnswer::refused(error, answer.member_id)),
-                Answer::Sync(_) => Answer::Sync(SyncAnswer::refused(error)),
-                Answer::Leave(_) => Answer::Leave(LeaveAnswer::refused(error)),
-            };
-            (waiter, answer)
-        });
-        out.answers.extend(held);
-        out.answers
+        let held = self.held.into_iter().map(|(_, waiter, answer)| (waiter, answer));
+        Dissolved { answers: out.answers, held: held.collect() }
     }
 
     fn enter(&mut self, state: State, now: Now) {

@@ -8,17 +8,21 @@
 //!
 //! What stands where: [`epoch`] and [`member`] the words, `state` what the log holds and
 //! [`record`] the log's records, [`heartbeat`](ConsumerGroup::heartbeat) joining and staying,
-//! `leave` going, `reconcile` one member's next step, `target` when there is a new target and
+//! `leave` going, `guests` members that speak the classic protocol, with `embedded` their words,
+//! `migration` a group that changes its protocol with its members, `reconcile` one member's next step, `target` when there is a new target and
 //! [`assignor`] with `uniform` and `range` which, `pattern` and `scan` subscriptions by regular
 //! expression, [`validate`] offsets, [`describe`] administrators.
 
 pub mod answer;
 pub mod assignor;
 pub mod describe;
+mod embedded;
 pub mod epoch;
+mod guests;
 mod heartbeat;
 mod leave;
 pub mod member;
+mod migration;
 mod pattern;
 mod range;
 mod reconcile;
@@ -36,6 +40,7 @@ pub mod validate;
 pub use answer::HeartbeatAnswer;
 pub use describe::{GroupDescription, GroupState};
 pub use epoch::Epoch;
+pub use migration::{Downgrade, UpgradeError};
 pub use pattern::PatternError;
 pub use record::ConsumerRecord;
 pub use request::{Caller, HeartbeatError};
@@ -76,6 +81,8 @@ struct Soft {
     scan: Option<Scan>,
     /// The log says what no group says: a member or a target ahead of the group.
     must_bump: bool,
+    /// Members of the classic protocol were left alone in it.
+    downgrade: Option<Downgrade>,
 }
 
 impl ConsumerGroup {
@@ -99,7 +106,8 @@ impl ConsumerGroup {
         for (id, member) in &state.members {
             let session = now.saturating_add(self.session_timeout_ms(id));
             self.soft.timers.set_session(id, session);
-            if member.current.state == MemberState::UnrevokedPartitions && !member.is_away() {
+            let must_let_go = member.current.state == MemberState::UnrevokedPartitions;
+            if must_let_go && !member.is_away() && !member.uses_classic_protocol() {
                 let timeout = u64::try_from(member.metadata.rebalance_timeout_ms).unwrap_or(0);
                 let at = now.saturating_add(timeout);
                 let epoch = member.current.epoch;

@@ -173,6 +173,8 @@ impl Coordinator {
             session_timeout_ms: broker.consumer_session_ms,
             heartbeat_interval_ms: broker.consumer_heartbeat_ms,
             members_max: usize::try_from(broker.consumer_group_size_max).unwrap_or(usize::MAX),
+            migration: broker.consumer_migration,
+            classic_members_max: classic.size_max,
             ..ConsumerSettings::default()
         };
         GroupSettings { classic, consumer }

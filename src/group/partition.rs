@@ -8,15 +8,16 @@
 mod classic;
 mod consumer;
 mod group;
+mod migration;
 mod offsets;
 
 use super::ask::{Ask, Commit, Heartbeat, Listed, Refusal, Waiter};
 use super::classic::ClassicGroup;
 use super::classic::{
     Answer, Caller, GroupSnapshot, JoinAnswer, JoinRequest, LeaveAnswer, Leaving, Left, Name, Now,
-    Outcome, Settings, Store, StoreNumber, SyncAnswer,
+    Outcome, Settings, Store, StoreNumber, SyncAnswer, SyncRequest,
 };
-use super::consumer::{ConsumerSettings, HeartbeatAnswer, TopicsView};
+use super::consumer::{ConsumerRecord, ConsumerSettings, HeartbeatAnswer, TopicsView};
 use super::limits::GROUPS_PER_PARTITION_MAX;
 use super::log_record::{self, LogRecord};
 use super::offsets::{CommittedOffset, GroupOffsets};
@@ -65,10 +66,13 @@ pub struct GroupSettings {
 /// What follows when an entry is durable.
 #[derive(Debug)]
 pub enum Then {
+    /// A record of a classic group, of the era that it was in.
     Stored {
         group: Name,
+        era: u64,
         number: StoreNumber,
     },
+    Answer(Waiter, Answer),
     Committed {
         group: Name,
         offsets: Vec<(Name, i32, CommittedOffset)>,
@@ -90,6 +94,9 @@ impl Then {
     fn refuse(self, error: ErrorCode) {
         match self {
             Then::Stored { .. } | Then::Forgotten { .. } => {}
+            Then::Answer(waiter, answer) => {
+                let _ = waiter.send(answer.refused(error));
+            }
             Then::Committed { reply, .. } | Then::Reply(reply) => {
                 let _ = reply.send(error);
             }
@@ -179,23 +186,13 @@ impl GroupPartition {
             return None;
         }
         let entry = match ask {
-            Ask::Join(request, waiter) => self.join(name, request, waiter, now),
-            Ask::Sync(request, waiter) => match self.classic(name) {
-                Some(group) => {
-                    let outcome = group.sync(request, waiter, now);
-                    self.settle(name, outcome)
-                }
-                None => {
-                    let answer = SyncAnswer::refused(ErrorCode::UnknownMemberId);
-                    let _ = waiter.send(Answer::Sync(answer));
-                    None
-                }
-            },
+            Ask::Join(request, waiter) => self.join(name, request, waiter, topics, now),
+            Ask::Sync(request, waiter) => self.sync(name, request, waiter, topics, now),
             Ask::Heartbeat(heartbeat, reply) => {
                 let _ = reply.send(self.heartbeat(name, &heartbeat, now));
                 None
             }
-            Ask::Leave(leaving, waiter) => self.leave(name, leaving, waiter, now),
+            Ask::Leave(leaving, waiter) => self.leave(name, leaving, waiter, topics, now),
             Ask::Commit(commit, reply) => self.commit(name, commit, reply, now),
             Ask::Offsets(wanted, by, reply) => {
                 let _ = reply.send(self.offsets(name, wanted, &by));
@@ -228,7 +225,10 @@ impl GroupPartition {
     /// What an entry wanted is durable.
     pub fn durable(&mut self, then: Then, now: Now) -> Option<Entry> {
         match then {
-            Then::Stored { group: name, number } => {
+            Then::Stored { group: name, era, number } => {
+                if self.groups.get(&name)?.era != era {
+                    return None;
+                }
                 let outcome = self.classic(&name)?.stored(number, now);
                 let entry = self.settle(&name, outcome);
                 self.arm(&name, now.ms);
@@ -256,6 +256,10 @@ impl GroupPartition {
             }
             Then::Reply(reply) => {
                 let _ = reply.send(ErrorCode::None);
+                None
+            }
+            Then::Answer(waiter, answer) => {
+                let _ = waiter.send(answer);
                 None
             }
             Then::Beat(reply, answer) => {
@@ -288,7 +292,7 @@ impl GroupPartition {
                 }
                 Kind::Consumer(consumer) => {
                     let records = consumer.tick(topics, now.ms);
-                    self.consumer_entry(&name, &records, None)
+                    self.consumer_entry(&name, records, Vec::new(), topics, now)
                 }
             };
             entries.extend(entry);
@@ -369,7 +373,8 @@ impl GroupPartition {
                     group.is_on_disk = true;
                     group.last = Some(content.clone());
                 }
-                let then = vec![Then::Stored { group: name.clone(), number }];
+                let era = self.groups.get(name).map_or(0, |group| group.era);
+                let then = vec![Then::Stored { group: name.clone(), era, number }];
                 Some(Entry { records: vec![group_record(name, Some(&content))], then })
             }
             Store::Tombstone => {
@@ -428,6 +433,12 @@ fn offset_record(
     }
 }
 
+#[cfg(test)]
+#[path = "partition/migration_tests.rs"]
+mod migration_tests;
+#[cfg(test)]
+#[path = "partition/mixed_walk_tests.rs"]
+mod mixed_walk_tests;
 #[cfg(test)]
 #[path = "partition/partition_tests.rs"]
 mod tests;

@@ -11,6 +11,7 @@ from messages import decode_response, encode_request
 from rawkafka import Connection
 
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE, FORGET = 8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47
+BEAT, CONSUMER_DESCRIBE = 68, 69
 MEMBER_ID_REQUIRED = 79
 WAIT_ERRORS = {14, 15, 16}  # the coordinator loads, is not there yet, is elsewhere
 
@@ -125,6 +126,40 @@ class Member:
                 "group_instance_id": self.instance}
 
 
+class ConsumerMember:
+    """One member of the consumer protocol (KIP-848). `beat` is one heartbeat, full when it joins."""
+
+    def __init__(self, bootstrap, group, member_id, topics, instance=None, rebalance_ms=6000, timeout=15.0, client_id="judge"):
+        self.group, self.member_id, self.topics, self.instance = group, member_id, topics, instance
+        self.rebalance_ms, self.epoch, self.owned = rebalance_ms, 0, {}
+        self.connection = Connection(bootstrap, timeout=timeout, client_id=client_id)
+
+    def close(self):
+        self.connection.close()
+
+    def beat(self, want=0, **over):
+        """The answer; the member owns what it was told last. Another error than `want` (None: any) is wrong."""
+        fields = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch, "instance_id": self.instance,
+                  "topic_partitions": [{"topic_id": t, "partitions": sorted(p)} for t, p in self.owned.items()]}
+        if self.epoch == 0:
+            fields.update(rebalance_timeout_ms=self.rebalance_ms, subscribed_topic_names=self.topics, topic_partitions=[])
+        answer = self.connection.call(BEAT, 1, **dict(fields, **over))
+        if want is not None and answer["error_code"] != want:
+            raise ValueError(f"heartbeat of {self.member_id}: error {answer['error_code']} ({answer['error_message']}), expected {want}")
+        if answer["error_code"] == 0:
+            self.epoch = answer["member_epoch"]
+            if answer["assignment"] is not None:
+                self.owned = {t["topic_id"]: t["partitions"] for t in answer["assignment"]["topic_partitions"]}
+        return answer
+
+    def leave(self, epoch=-1):
+        return self.beat(None, member_epoch=epoch)["error_code"]
+
+    @property
+    def partitions(self):
+        return sorted(p for of_topic in self.owned.values() for p in of_topic)
+
+
 def form(*members, assignments=None):
     """All join and sync, old members first; returns the leader. Each gets its number, or what `assignments` says."""
     for member in members:
@@ -166,6 +201,10 @@ def described(connection, group, version=5):
 
 def state(connection, group):
     return described(connection, group)["group_state"]
+
+
+def consumer_described(connection, group, version=1):
+    return connection.call(CONSUMER_DESCRIBE, version, group_ids=[group])["groups"][0]
 
 
 def wait_for_groups(connection, topic, seconds=20):

@@ -94,6 +94,18 @@ pub enum Answer {
     Leave(LeaveAnswer),
 }
 
+impl Answer {
+    /// The answer of this kind that says no.
+    #[must_use]
+    pub fn refused(self, error: ErrorCode) -> Answer {
+        match self {
+            Answer::Join(answer) => Answer::Join(JoinAnswer::refused(error, answer.member_id)),
+            Answer::Sync(_) => Answer::Sync(SyncAnswer::refused(error)),
+            Answer::Leave(_) => Answer::Leave(LeaveAnswer::refused(error)),
+        }
+    }
+}
+
 /// Answer to a [`JoinRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinAnswer {

@@ -11,7 +11,7 @@ use super::{ClassicGroup, State};
 use crate::wire::error_code::ErrorCode;
 
 /// Protocol type of groups whose members' bytes are subscriptions to topics.
-pub(super) const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
+pub(in crate::group) const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
 
 /// A group as DescribeGroups shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

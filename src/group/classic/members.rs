@@ -303,6 +303,10 @@ impl<W> Members<W> {
         protocols.iter().any(|p| self.is_common(&p.name))
     }
 
+    pub fn all_follow(&self, protocol: &str) -> bool {
+        self.is_common(protocol)
+    }
+
     /// The protocol that all follow and most members like best; among equals the first by name.
     /// None without members.
     ///

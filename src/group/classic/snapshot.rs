@@ -15,6 +15,7 @@ pub struct GroupSnapshot {
     pub protocol_type: Option<Name>,
     pub generation: i32,
     pub protocol: Option<Name>,
+    /// None when nobody has made the members' assignment: they are to join again.
     pub leader: Option<Name>,
     /// When the state began; none in records of versions 0 and 1 (-1 on disk).
     pub state_since: Option<TimestampMs>,
@@ -60,8 +61,8 @@ impl<W> ClassicGroup<W> {
     }
 
     /// A group from its record: Stable with members, which get a fresh session each, else Empty.
-    /// With more than `group.max.size` of them it rebalances at once. Ids that stand twice count
-    /// once.
+    /// With more than `group.max.size` of them, or when the record names no leader, it rebalances at
+    /// once. Ids that stand twice count once.
     pub fn restore(settings: Settings, snapshot: GroupSnapshot, now: Now) -> ClassicGroup<W> {
         let mut group = ClassicGroup::new(settings, now);
         group.is_on_disk = true;
@@ -72,6 +73,7 @@ impl<W> ClassicGroup<W> {
         for member in snapshot.members {
             group.restore_member(member, now);
         }
+        let has_no_leader = snapshot.leader.is_none();
         let is_member = |id: &Name| group.members.contains(id);
         group.leader = snapshot.leader.filter(is_member);
         if group.members.is_empty() {
@@ -79,13 +81,10 @@ impl<W> ClassicGroup<W> {
             return group;
         }
         group.state = State::Stable;
-        if group.leader.is_none() {
+        if has_no_leader || group.members.len() > group.settings.size_max {
+            group.lead_and_rebalance(now);
+        } else if group.leader.is_none() {
             group.leader = group.members.ids().into_iter().next();
-        }
-        if group.members.len() > group.settings.size_max {
-            let mut out = super::Outcome::nothing();
-            group.begin_rebalance(now, &mut out);
-            assert!(out.answers.is_empty(), "{} wait in a restored group", out.answers.len());
         }
         group
     }

@@ -1,5 +1,6 @@
 //! ConsumerGroupDescribe: a group as an administrator sees it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -92,11 +93,13 @@ impl ConsumerGroup {
     pub fn describe(&self, topics: &dyn TopicsView) -> GroupDescription {
         let describe = |(id, member): (&Arc<str>, &Member)| {
             let target = self.state.targets.get(id);
+            let held: BTreeSet<TopicPartition> = member.current.held().copied().collect();
             MemberDescription {
                 id: id.clone(),
                 epoch: member.current.epoch,
                 metadata: member.metadata.clone(),
-                assigned: described(member.current.assigned.keys(), topics),
+                // What it has not let go of is its own still.
+                assigned: described(&held, topics),
                 target: described(target.into_iter().flatten(), topics),
             }
         };

@@ -18,12 +18,12 @@ use super::topics::TopicsView;
 use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
 /// A member that may go on: who it is, and what was known of it.
-struct Admitted {
-    id: Arc<str>,
+pub(super) struct Admitted {
+    pub id: Arc<str>,
     /// The member with this id, or the one whose place it takes.
-    before: Option<Member>,
+    pub before: Option<Member>,
     /// The static member whose place it takes.
-    replaces: Option<Arc<str>>,
+    pub replaces: Option<Arc<str>>,
 }
 
 impl ConsumerGroup {
@@ -53,6 +53,7 @@ impl ConsumerGroup {
         let mut records = Vec::new();
         let id = admitted.id.clone();
         self.update_member(admitted, metadata, topics, now, &mut records);
+        self.soft.timers.set_guest(&id, None, None);
         let (before, after) = self.reconcile(&id, owned.as_ref(), now, &mut records);
 
         let is_lost_answer = request.member_epoch < before.epoch.get();
@@ -147,7 +148,7 @@ impl ConsumerGroup {
     }
 
     /// Writes down what a member wants, and looks whether the group needs another target for it.
-    fn update_member(
+    pub(super) fn update_member(
         &mut self,
         admitted: Admitted,
         metadata: MemberMetadata,
@@ -206,7 +207,7 @@ impl ConsumerGroup {
     }
 
     /// Brings a member nearer to its target; gives its assignment before and after.
-    fn reconcile(
+    pub(super) fn reconcile(
         &mut self,
         id: &Arc<str>,
         owned: Option<&Partitions>,
@@ -235,7 +236,10 @@ impl ConsumerGroup {
         if after != stored {
             self.assert_nobody_else_holds(id, &after);
             let rebalance_timeout_ms = member.metadata.rebalance_timeout_ms;
-            let revocation = (after.state == MemberState::UnrevokedPartitions).then(|| {
+            // A member of the classic protocol has its time to join again instead.
+            let is_timed = !member.uses_classic_protocol();
+            let must_let_go = after.state == MemberState::UnrevokedPartitions;
+            let revocation = (is_timed && must_let_go).then(|| {
                 let timeout = u64::try_from(rebalance_timeout_ms).unwrap_or(0);
                 Revocation { at: now.saturating_add(timeout), epoch: after.epoch }
             });

@@ -19,18 +19,21 @@ impl ConsumerGroup {
     pub fn tick(&mut self, topics: &dyn TopicsView, now: u64) -> Vec<ConsumerRecord> {
         let mut records = Vec::new();
         let must = self.resolve_patterns(topics, now, &mut records);
-        let mut removed = 0;
+        let (mut removed, mut has_new_protocol_left) = (0, false);
         while removed < EXPIRED_PER_TICK_MAX
             && let Some((id, expired)) = self.soft.timers.expired(now)
         {
             if self.is_up(&id, expired) {
+                has_new_protocol_left |= self.uses_new_protocol(&id);
                 self.remove_for_good(&id, &mut records);
                 removed += 1;
             } else {
                 self.soft.timers.set_revocation(&id, None);
             }
         }
-        if must || removed > 0 {
+        if removed > 0 {
+            self.go_on_without(has_new_protocol_left, topics, &mut records);
+        } else if must {
             self.bump_epoch_if(true, topics, &mut records);
         }
         records
@@ -53,8 +56,9 @@ impl ConsumerGroup {
         if epoch == Epoch::LEAVE_STATIC {
             self.leave_for_a_while(&id, &mut records);
         } else {
+            let has_new_protocol_left = self.uses_new_protocol(&id);
             self.remove_for_good(&id, &mut records);
-            self.bump_epoch_if(true, topics, &mut records);
+            self.go_on_without(has_new_protocol_left, topics, &mut records);
         }
         let answer = HeartbeatAnswer {
             member_id: id,
@@ -102,7 +106,7 @@ impl ConsumerGroup {
     /// Whether a member's time is up in earnest: it may have moved on since a deadline was set.
     fn is_up(&self, id: &Arc<str>, expired: Expired) -> bool {
         match expired {
-            Expired::Session => true,
+            Expired::Session | Expired::Rejoin | Expired::Sync => true,
             Expired::Revocation(epoch) => self.state.members.get(id).is_some_and(|member| {
                 member.current.epoch == epoch
                     && member.current.state == MemberState::UnrevokedPartitions
@@ -110,7 +114,11 @@ impl ConsumerGroup {
         }
     }
 
-    fn remove_for_good(&mut self, id: &Arc<str>, records: &mut Vec<ConsumerRecord>) {
+    fn uses_new_protocol(&self, id: &Arc<str>) -> bool {
+        self.state.members.get(id).is_some_and(|member| !member.uses_classic_protocol())
+    }
+
+    pub(super) fn remove_for_good(&mut self, id: &Arc<str>, records: &mut Vec<ConsumerRecord>) {
         let member = self.state.members.get(id);
         let pattern = member.and_then(|member| member.metadata.pattern()).cloned();
         self.remove(id, records);

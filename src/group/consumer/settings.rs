@@ -1,6 +1,7 @@
 //! What an operator can set for consumer groups, and the bounds that nobody sets.
 
 use super::assignor::Assignor;
+use crate::config::MigrationPolicy;
 
 /// Settings of consumer groups, in the names of Apache Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,10 @@ pub struct ConsumerSettings {
     pub members_max: usize,
     /// `group.consumer.assignors`: those that members may ask for; the first is the default.
     pub assignors: Vec<Assignor>,
+    /// `group.consumer.migration.policy`
+    pub migration: MigrationPolicy,
+    /// `group.max.size`: a group of more members does not become a classic one.
+    pub classic_members_max: usize,
 }
 
 impl Default for ConsumerSettings {
@@ -22,6 +27,8 @@ impl Default for ConsumerSettings {
             heartbeat_interval_ms: 5_000,
             members_max: usize::MAX,
             assignors: vec![Assignor::Uniform, Assignor::Range],
+            migration: MigrationPolicy::default(),
+            classic_members_max: usize::MAX,
         }
     }
 }

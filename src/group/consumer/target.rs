@@ -54,6 +54,11 @@ impl ConsumerGroup {
         self.put(ConsumerRecord::TargetAssignmentMetadata(Some(epoch)), records);
     }
 
+    /// Stands for the topics that the group subscribes to, as its metadata has it.
+    pub(super) fn subscribed_hash(&self, topics: &dyn TopicsView) -> i64 {
+        subscribed_hash(&self.state, topics)
+    }
+
     /// The assignor that most members ask for; the first of the settings when none does, or before
     /// others with as many votes.
     pub(super) fn assignor(&self) -> Assignor {

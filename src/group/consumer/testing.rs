@@ -11,10 +11,15 @@ use super::{
     Caller, ConsumerGroup, ConsumerRecord, ConsumerSettings, HeartbeatAnswer, HeartbeatError,
     TopicFacts, TopicsView,
 };
-use crate::wire::Uuid;
+use crate::group::classic::{
+    Caller as ClassicCaller, JoinAnswer, JoinRequest, JoinRules, Leaving, Protocol, SyncRequest,
+};
 use crate::wire::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, TopicPartitions,
 };
+use crate::wire::messages::consumer_protocol as embedded;
+use crate::wire::{ErrorCode, Uuid};
+use bytes::Bytes;
 
 /// Topics that a test creates, grows and deletes.
 #[derive(Clone, Debug, Default)]
@@ -184,6 +189,64 @@ impl Beat {
     }
 }
 
+/// What a member of the classic protocol says it wants and owns, in version 1.
+pub(super) fn subscription(topics: &[&str], owned: &[(&str, &[i32])]) -> Bytes {
+    let owned = owned.iter();
+    let owned = owned.map(|(topic, partitions)| embedded::TopicPartitions {
+        topic,
+        partitions: partitions.to_vec(),
+    });
+    let value = embedded::ConsumerProtocolSubscription {
+        topics: topics.to_vec(),
+        owned_partitions: owned.collect(),
+        ..Default::default()
+    };
+    embedded::encode_prefixed(&value, 1).expect("a subscription").into()
+}
+
+/// What such a member is told, in version 1.
+pub(super) fn assignment(assigned: &[(&str, &[i32])]) -> Bytes {
+    let topics = assigned.iter();
+    let topics = topics.map(|(topic, partitions)| embedded::TopicPartitions {
+        topic,
+        partitions: partitions.to_vec(),
+    });
+    let value = embedded::ConsumerProtocolAssignment {
+        assigned_partitions: topics.collect(),
+        user_data: None,
+    };
+    embedded::encode_prefixed(&value, 1).expect("an assignment").into()
+}
+
+/// A JoinGroup of a member of the classic protocol that has an id.
+pub(super) fn guest_join(member: &str, subscription: Bytes) -> JoinRequest {
+    let protocol = |name: &str| Protocol { name: name.into(), metadata: subscription.clone() };
+    JoinRequest {
+        member_id: member.into(),
+        instance_id: None,
+        client_id: "classic".into(),
+        client_host: "/127.0.0.2".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 7_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol("range"), protocol("sticky")],
+        new_member_uuid: "fresh".into(),
+        rules: JoinRules::of_version(9),
+    }
+}
+
+/// A SyncGroup of one.
+pub(super) fn guest_sync(member: &str, generation: i32) -> SyncRequest {
+    SyncRequest {
+        member_id: member.into(),
+        instance_id: None,
+        generation,
+        protocol_type: Some("consumer".into()),
+        protocol: Some("range".into()),
+        assignments: Vec::new(),
+    }
+}
+
 /// A group whose log is replayed into a second one at every step; both must stay the same.
 pub(super) struct Bench {
     pub topics: Topics,
@@ -206,6 +269,15 @@ impl Bench {
             shadow: ConsumerGroup::new(settings),
             log: Vec::new(),
         }
+    }
+
+    /// Goes on with another group, which is written as a whole.
+    pub fn begin_with(&mut self, group: ConsumerGroup) {
+        let settings = group.settings.clone();
+        (self.shadow, self.log) = (ConsumerGroup::new(settings), Vec::new());
+        let records = group.records();
+        self.group = group;
+        self.written(records);
     }
 
     pub fn beat(&mut self, beat: &Beat) -> Result<HeartbeatAnswer, HeartbeatError> {
@@ -234,6 +306,43 @@ impl Bench {
 
     pub fn refused(&mut self, beat: &Beat) -> HeartbeatError {
         self.beat(beat).expect_err("a bad heartbeat")
+    }
+
+    /// A JoinGroup of a member of the classic protocol.
+    pub fn guest_joins(&mut self, request: &JoinRequest) -> Result<JoinAnswer, ErrorCode> {
+        let before = self.group.state.clone();
+        match self.group.join(request, &self.topics, self.now) {
+            Ok((answer, records)) => {
+                self.written(records);
+                Ok(answer)
+            }
+            Err(answer) => {
+                assert_eq!(self.group.state, before, "a refused join changed the group");
+                Err(answer.error)
+            }
+        }
+    }
+
+    pub fn guest_syncs(&mut self, request: &SyncRequest) -> Result<Bytes, ErrorCode> {
+        let answer = self.group.sync(request, &self.topics, self.now)?;
+        Ok(answer.assignment)
+    }
+
+    pub fn guest_beats(&mut self, member: &str, generation: i32) -> Result<(), ErrorCode> {
+        let caller = ClassicCaller { member_id: member, instance_id: None };
+        self.group.classic_heartbeat(caller, generation, self.now)
+    }
+
+    /// A LeaveGroup; the errors of its members.
+    pub fn leaves(&mut self, leaving: &[(&str, Option<&str>)]) -> Vec<ErrorCode> {
+        let one = |(member, instance): &(&str, Option<&str>)| Leaving {
+            member_id: (*member).into(),
+            instance_id: instance.map(Into::into),
+        };
+        let leaving = leaving.iter().map(one).collect();
+        let (left, records) = self.group.leave_classic(leaving, &self.topics);
+        self.written(records);
+        left.into_iter().map(|left| left.error).collect()
     }
 
     pub fn tick(&mut self) -> Vec<ConsumerRecord> {

@@ -17,6 +17,10 @@ pub(super) struct Timers {
 struct MemberTimers {
     session: u64,
     revocation: Option<Revocation>,
+    /// By when a member of the classic protocol must have joined again.
+    rejoin: Option<u64>,
+    /// By when it must have synced.
+    sync: Option<u64>,
 }
 
 /// By when a member must have left an epoch.
@@ -28,7 +32,9 @@ pub(super) struct Revocation {
 
 impl MemberTimers {
     fn next(&self) -> u64 {
-        self.revocation.map_or(self.session, |revocation| revocation.at.min(self.session))
+        let revocation = self.revocation.map(|revocation| revocation.at);
+        let others = [revocation, self.rejoin, self.sync];
+        others.into_iter().flatten().fold(self.session, u64::min)
     }
 }
 
@@ -37,13 +43,34 @@ impl MemberTimers {
 pub(super) enum Expired {
     Session,
     Revocation(Epoch),
+    Rejoin,
+    Sync,
 }
 
 impl Timers {
     /// A member gave a sign of life; its session lasts until `at`.
     pub fn set_session(&mut self, id: &Arc<str>, at: u64) {
-        let revocation = self.members.get(id).and_then(|timers| timers.revocation);
-        self.set(id, MemberTimers { session: at, revocation });
+        let none = MemberTimers { session: at, revocation: None, rejoin: None, sync: None };
+        let timers = self.members.get(id).copied().unwrap_or(none);
+        self.set(id, MemberTimers { session: at, ..timers });
+    }
+
+    /// Sets or lifts the times by which a member of the classic protocol must have joined again and
+    /// have synced.
+    pub fn set_guest(&mut self, id: &Arc<str>, rejoin: Option<u64>, sync: Option<u64>) {
+        if let Some(timers) = self.members.get(id) {
+            self.set(id, MemberTimers { rejoin, sync, ..*timers });
+        }
+    }
+
+    /// A member of the classic protocol is told to join again; it has been before when a time for
+    /// that is set.
+    pub fn set_rejoin_if_none(&mut self, id: &Arc<str>, at: u64) {
+        if let Some(timers) = self.members.get(id)
+            && timers.rejoin.is_none()
+        {
+            self.set(id, MemberTimers { rejoin: Some(at), ..*timers });
+        }
     }
 
     /// Sets or lifts the time by which a member must have let go of partitions. Without a session
@@ -72,9 +99,13 @@ impl Timers {
             return None;
         }
         let timers = self.members.get(id)?;
+        let is_over = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let expired = match timers.revocation {
-            Some(revocation) if timers.session > now => Expired::Revocation(revocation.epoch),
-            _ => Expired::Session,
+            _ if timers.session <= now => Expired::Session,
+            _ if is_over(timers.rejoin) => Expired::Rejoin,
+            _ if is_over(timers.sync) => Expired::Sync,
+            Some(revocation) => Expired::Revocation(revocation.epoch),
+            None => Expired::Session,
         };
         Some((id.clone(), expired))
     }

@@ -1,5 +1,6 @@
-//! What members of classic groups ask.
+//! What members of the classic protocol ask, of classic groups and of groups of the other one.
 
+use super::super::consumer::ConsumerGroup;
 use super::*;
 
 impl GroupPartition {
@@ -8,6 +9,7 @@ impl GroupPartition {
         name: &Name,
         request: JoinRequest,
         waiter: Waiter,
+        topics: &dyn TopicsView,
         now: Now,
     ) -> Option<Entry> {
         let refuse = |waiter: Waiter, error| {
@@ -27,8 +29,7 @@ impl GroupPartition {
         let settings = self.settings.classic;
         let group = self.group_or_new(name, now);
         let Some(before) = group.become_classic(name, settings, now) else {
-            refuse(waiter, ErrorCode::InconsistentGroupProtocol);
-            return None;
+            return self.join_consumer_group(name, &request, waiter, topics, now);
         };
         let Kind::Classic(classic) = &mut group.kind else {
             panic!("group {name:?} did not become a classic one");
@@ -42,11 +43,74 @@ impl GroupPartition {
         (!entry.records.is_empty()).then_some(entry)
     }
 
+    fn join_consumer_group(
+        &mut self,
+        name: &Name,
+        request: &JoinRequest,
+        waiter: Waiter,
+        topics: &dyn TopicsView,
+        now: Now,
+    ) -> Option<Entry> {
+        let consumer = self.consumer(name)?;
+        match consumer.join(request, topics, now.ms) {
+            Ok((mut answer, records)) => {
+                let mut entry = self.consumer_entry(name, records, Vec::new(), topics, now);
+                // It may have become a classic group just now, which has chosen a protocol.
+                if let Some(protocol) = self.classic(name).and_then(|classic| classic.protocol()) {
+                    answer.protocol = Some(protocol.clone());
+                }
+                // Behind what the last join of this member wrote, if this one wrote nothing.
+                let then = Then::Answer(waiter, Answer::Join(answer));
+                entry.get_or_insert_default().then.push(then);
+                entry
+            }
+            Err(answer) => {
+                let _ = waiter.send(Answer::Join(answer));
+                None
+            }
+        }
+    }
+
+    pub(super) fn sync(
+        &mut self,
+        name: &Name,
+        request: SyncRequest,
+        waiter: Waiter,
+        topics: &dyn TopicsView,
+        now: Now,
+    ) -> Option<Entry> {
+        if let Some(classic) = self.classic(name) {
+            let outcome = classic.sync(request, waiter, now);
+            return self.settle(name, outcome);
+        }
+        let synced = match self.consumer(name) {
+            Some(consumer) => consumer.sync(&request, topics, now.ms),
+            None => Err(ErrorCode::UnknownMemberId),
+        };
+        match synced {
+            // Behind the record of what the member is told.
+            Ok(answer) => {
+                let then = vec![Then::Answer(waiter, Answer::Sync(answer))];
+                Some(Entry { records: Vec::new(), then })
+            }
+            Err(error) => {
+                let _ = waiter.send(Answer::Sync(SyncAnswer::refused(error)));
+                None
+            }
+        }
+    }
+
     pub(super) fn heartbeat(&mut self, name: &Name, heartbeat: &Heartbeat, now: Now) -> ErrorCode {
-        let Some(group) = self.classic(name) else { return ErrorCode::UnknownMemberId };
         let Heartbeat { member_id, instance_id, generation } = heartbeat;
         let caller = Caller { member_id, instance_id: instance_id.as_deref() };
-        match group.heartbeat(caller, *generation, now) {
+        let beaten = match self.groups.get_mut(name).map(|group| &mut group.kind) {
+            Some(Kind::Classic(classic)) => classic.heartbeat(caller, *generation, now),
+            Some(Kind::Consumer(consumer)) => {
+                consumer.classic_heartbeat(caller, *generation, now.ms)
+            }
+            None => Err(ErrorCode::UnknownMemberId),
+        };
+        match beaten {
             Ok(()) => ErrorCode::None,
             Err(error) => error,
         }
@@ -57,16 +121,28 @@ impl GroupPartition {
         name: &Name,
         leaving: Vec<Leaving>,
         waiter: Waiter,
+        topics: &dyn TopicsView,
         now: Now,
     ) -> Option<Entry> {
-        let Some(group) = self.classic(name) else {
-            let error = ErrorCode::UnknownMemberId;
-            let members = leaving.into_iter().map(|member| Left { member, error }).collect();
-            let answer = LeaveAnswer { error: ErrorCode::None, members };
-            let _ = waiter.send(Answer::Leave(answer));
-            return None;
+        if let Some(classic) = self.classic(name) {
+            let outcome = classic.leave(leaving, waiter, now);
+            return self.settle(name, outcome);
+        }
+        let (members, records) = match self.consumer(name) {
+            Some(consumer) => consumer.leave_classic(leaving, topics),
+            None => {
+                let error = ErrorCode::UnknownMemberId;
+                (leaving.into_iter().map(|member| Left { member, error }).collect(), Vec::new())
+            }
         };
-        let outcome = group.leave(leaving, waiter, now);
-        self.settle(name, outcome)
+        let answer = Answer::Leave(LeaveAnswer { error: ErrorCode::None, members });
+        self.consumer_entry(name, records, vec![Then::Answer(waiter, answer)], topics, now)
+    }
+
+    fn consumer(&mut self, name: &Name) -> Option<&mut ConsumerGroup> {
+        match self.groups.get_mut(name).map(|group| &mut group.kind) {
+            Some(Kind::Consumer(consumer)) => Some(consumer),
+            Some(Kind::Classic(_)) | None => None,
+        }
     }
 }

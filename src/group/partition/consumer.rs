@@ -1,7 +1,7 @@
 //! Heartbeats of the consumer protocol (KIP-848).
 
 use super::super::ask::ConsumerHeartbeat;
-use super::super::consumer::{Caller, ConsumerGroup, ConsumerRecord};
+use super::super::consumer::{Caller, ConsumerGroup, ConsumerRecord, HeartbeatError, UpgradeError};
 use super::group::consumer_records;
 use super::*;
 use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -10,7 +10,7 @@ use crate::wire::{Message, Reader};
 type Reply = Promise<Result<HeartbeatAnswer, Refusal>>;
 
 impl GroupPartition {
-    /// Takes a heartbeat. A group that has members of the classic protocol is none of ours.
+    /// Takes a heartbeat. One that joins a classic group makes that one of ours, if it may.
     pub(super) fn consumer_heartbeat(
         &mut self,
         name: &Name,
@@ -20,17 +20,13 @@ impl GroupPartition {
         now: Now,
     ) -> Option<Entry> {
         match self.beat(name, beat, topics, now) {
-            Ok((answer, before, records)) => {
-                let mut entry = Entry { records: before, then: Vec::new() };
-                match self.consumer_entry(name, &records, Some((reply, answer))) {
-                    Some(Entry { records, then }) => {
-                        entry.records.extend(records);
-                        entry.then.extend(then);
-                        Some(entry)
-                    }
-                    None if entry.records.is_empty() => None,
-                    None => Some(entry),
+            Ok(Beaten { mut before, answer, records }) => {
+                let then = vec![Then::Beat(reply, answer)];
+                if let Some(entry) = self.consumer_entry(name, records, then, topics, now) {
+                    before.records.extend(entry.records);
+                    before.then.extend(entry.then);
                 }
+                (!before.records.is_empty()).then_some(before)
             }
             Err(refusal) => {
                 let _ = reply.send(Err(refusal));
@@ -45,91 +41,86 @@ impl GroupPartition {
         beat: &ConsumerHeartbeat,
         topics: &dyn TopicsView,
         now: Now,
-    ) -> Result<(HeartbeatAnswer, Vec<NewRecord>, Vec<ConsumerRecord>), Refusal> {
+    ) -> Result<Beaten, Refusal> {
         let mut reader = Reader::new(&beat.body);
         let request = ConsumerGroupHeartbeatRequest::decode(&mut reader, beat.version)
             .map_err(|_| Refusal::from(ErrorCode::InvalidRequest))?;
-        let settings = self.settings.consumer.clone();
         let caller = Caller {
             version: beat.version,
             client_id: &beat.client_id,
             client_host: &beat.client_host,
             fresh_member_id: &beat.fresh_member_id,
         };
-        let is_join = request.member_epoch == 0;
-        let kind = self.groups.get(name).map(|group| &group.kind);
-        if !matches!(kind, Some(Kind::Consumer(_))) {
-            // A join that is refused must not make or change a group: an empty one is asked first.
-            let asked = ConsumerGroup::new(settings.clone());
-            if let Err(refusal) = first_heartbeat(asked, &request, &caller, topics, now) {
-                return Err(if is_join || is_malformed(refusal.code) {
-                    refusal
-                } else {
-                    missing(name)
-                });
-            }
-            if !is_join {
-                return Err(missing(name));
-            }
-            if kind.is_none() && self.groups.len() >= GROUPS_PER_PARTITION_MAX {
-                return Err(ErrorCode::CoordinatorNotAvailable.into());
-            }
+        if let Some(Group { kind: Kind::Consumer(consumer), .. }) = self.groups.get_mut(name) {
+            let beaten = consumer.heartbeat(&request, &caller, topics, now.ms);
+            let (answer, records) = beaten.map_err(refusal)?;
+            return Ok(Beaten { before: Entry::default(), answer, records });
         }
-        let group = self.group_or_new(name, now);
-        let before = match &group.kind {
-            Kind::Consumer(_) => Vec::new(),
-            Kind::Classic(_) if is_join => {
-                group.become_consumer(name, &settings).ok_or_else(|| missing(name))?
-            }
-            Kind::Classic(_) => return Err(missing(name)),
-        };
-        let Kind::Consumer(consumer) = &mut group.kind else {
-            panic!("group {name:?} did not become one of the consumer protocol");
-        };
-        match consumer.heartbeat(&request, &caller, topics, now.ms) {
-            Ok((answer, records)) => Ok((answer, before, records)),
-            Err(error) => {
-                assert!(
-                    before.is_empty(),
-                    "{name:?} changed its protocol for a join that is refused"
-                );
-                Err(Refusal { code: error.code(), message: error.to_string() })
-            }
-        }
+        self.first_beat(name, &request, &caller, topics, now)
     }
 
-    /// The entry for records of a group; an answer that rests on nothing new is sent at once.
-    pub(super) fn consumer_entry(
+    /// A heartbeat where no group of the consumer protocol is. One that is refused neither makes nor
+    /// changes a group.
+    fn first_beat(
         &mut self,
         name: &Name,
-        records: &[ConsumerRecord],
-        answer: Option<(Reply, HeartbeatAnswer)>,
-    ) -> Option<Entry> {
-        if records.is_empty() {
-            if let Some((reply, answer)) = answer {
-                let _ = reply.send(Ok(answer));
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+        caller: &Caller<'_>,
+        topics: &dyn TopicsView,
+        now: Now,
+    ) -> Result<Beaten, Refusal> {
+        let settings = &self.settings.consumer;
+        let is_join = request.member_epoch == 0;
+        let mut consumer = ConsumerGroup::new(settings.clone());
+        let (mut answer, mut records) = match consumer.heartbeat(request, caller, topics, now.ms) {
+            Ok(_) if !is_join => return Err(missing(name)),
+            Ok(beaten) => beaten,
+            Err(error) if is_join || is_malformed(error.code()) => return Err(refusal(error)),
+            Err(_) => return Err(missing(name)),
+        };
+        match self.groups.get(name) {
+            None if self.groups.len() >= GROUPS_PER_PARTITION_MAX => {
+                return Err(ErrorCode::CoordinatorNotAvailable.into());
             }
-            return None;
+            Some(group) if group.has_members() => {
+                let stays = |error| stays_classic(name, error);
+                consumer = group.upgraded(settings, topics, now).map_err(stays)?;
+                let begun = consumer.records();
+                let beaten = consumer.heartbeat(request, caller, topics, now.ms);
+                (answer, records) = beaten.map_err(refusal)?;
+                records.splice(0..0, begun);
+                let bytes = consumer_records(name, &records);
+                let bytes: usize = bytes.iter().map(NewRecord::bytes_max).sum();
+                if bytes + ROOM_FOR_A_TOMBSTONE > self.append_bytes_max {
+                    return Err(stays(UpgradeError::TooLarge));
+                }
+            }
+            Some(_) | None => {}
         }
-        if let Some(group) = self.groups.get_mut(name) {
-            group.is_on_disk = true;
-        }
-        let then = answer.into_iter().map(|(reply, answer)| Then::Beat(reply, answer)).collect();
-        Some(Entry { records: consumer_records(name, records), then })
+        let before = self.group_or_new(name, now).become_consumer(name, consumer);
+        Ok(Beaten { before, answer, records })
     }
 }
 
-/// What a group without members says to a heartbeat.
-fn first_heartbeat(
-    mut empty: ConsumerGroup,
-    request: &ConsumerGroupHeartbeatRequest<'_>,
-    caller: &Caller<'_>,
-    topics: &dyn TopicsView,
-    now: Now,
-) -> Result<(), Refusal> {
-    match empty.heartbeat(request, caller, topics, now.ms) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Refusal { code: error.code(), message: error.to_string() }),
+/// A heartbeat that was taken.
+struct Beaten {
+    /// What ends the classic group that was there.
+    before: Entry,
+    answer: HeartbeatAnswer,
+    records: Vec<ConsumerRecord>,
+}
+
+/// The record that ends a classic group is no larger: a group id and what records have besides.
+const ROOM_FOR_A_TOMBSTONE: usize = 64 << 10;
+
+fn refusal(error: HeartbeatError) -> Refusal {
+    Refusal { code: error.code(), message: error.to_string() }
+}
+
+fn stays_classic(name: &str, error: UpgradeError) -> Refusal {
+    Refusal {
+        code: ErrorCode::GroupIdNotFound,
+        message: format!("Classic group {name} cannot become a consumer group: {error}."),
     }
 }
 

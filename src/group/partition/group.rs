@@ -5,13 +5,15 @@ use super::super::classic::{ClassicGroup, State};
 use super::super::consumer::{ConsumerGroup, ConsumerRecord};
 use super::*;
 
-/// A group. An id is of one protocol at a time, and changes it while it has no members.
+/// A group. An id is of one protocol at a time; [`super::migration`] changes it.
 #[derive(Debug)]
 pub(super) struct Group {
     pub kind: Kind,
     pub offsets: GroupOffsets,
     /// Commits on their way to the log.
     pub committing: usize,
+    /// Rises when it changes its protocol: what an earlier group of this id waits for is no more.
+    pub era: u64,
     /// A record of it may be in the log.
     pub is_on_disk: bool,
     /// The last record of a classic group.
@@ -35,6 +37,7 @@ impl Group {
             kind: Kind::Classic(Box::new(ClassicGroup::new(settings, now))),
             offsets: GroupOffsets::default(),
             committing: 0,
+            era: 0,
             is_on_disk: false,
             last: None,
             ending: false,
@@ -96,6 +99,13 @@ impl Group {
             }
     }
 
+    pub fn has_members(&self) -> bool {
+        match &self.kind {
+            Kind::Classic(classic) => classic.members() > 0,
+            Kind::Consumer(consumer) => !consumer.is_empty(),
+        }
+    }
+
     pub fn is_nothing(&self) -> bool {
         !self.is_on_disk && self.offsets.is_empty() && self.is_removable()
     }
@@ -110,41 +120,6 @@ impl Group {
             },
             Kind::Consumer(consumer) => consumer.is_subscribed_to(topic),
         }
-    }
-
-    /// Makes a group without members a classic one; the records that end what it was. `None` when
-    /// it has members of the other protocol.
-    pub fn become_classic(
-        &mut self,
-        name: &Name,
-        settings: Settings,
-        now: Now,
-    ) -> Option<Vec<NewRecord>> {
-        let Kind::Consumer(consumer) = &self.kind else { return Some(Vec::new()) };
-        if !consumer.is_empty() {
-            return None;
-        }
-        let records = consumer_records(name, &consumer.tombstones());
-        self.kind = Kind::Classic(Box::new(ClassicGroup::new(settings, now)));
-        (self.is_on_disk, self.last) = (false, None);
-        Some(records)
-    }
-
-    /// Makes a group without members one of the consumer protocol; the records that end what it
-    /// was. `None` when it has members of the other protocol.
-    pub fn become_consumer(
-        &mut self,
-        name: &Name,
-        settings: &ConsumerSettings,
-    ) -> Option<Vec<NewRecord>> {
-        let Kind::Classic(classic) = &self.kind else { return Some(Vec::new()) };
-        if !classic.is_removable() {
-            return None;
-        }
-        let records = if self.is_on_disk { vec![group_record(name, None)] } else { Vec::new() };
-        self.kind = Kind::Consumer(Box::new(ConsumerGroup::new(settings.clone())));
-        (self.is_on_disk, self.last) = (false, None);
-        Some(records)
     }
 
     /// The records that end the group, which takes no more calls.
@@ -188,6 +163,13 @@ impl Group {
             offsets.map(|(topic, p, committed)| offset_record(name, topic, p, Some(committed))),
         );
         records
+    }
+
+    /// A group of the consumer protocol stays one, though only classic members are left in it.
+    pub fn stay(&mut self, topics: &dyn TopicsView, records: &mut Vec<ConsumerRecord>) {
+        if let Kind::Consumer(consumer) = &mut self.kind {
+            consumer.stay(topics, records);
+        }
     }
 
     pub fn listed(&self, name: &Name) -> Listed {

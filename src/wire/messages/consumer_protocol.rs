@@ -2,12 +2,14 @@
 //! protocol "consumer", carried as bytes in JoinGroup and SyncGroup.
 //!
 //! On the wire its version (`i16`) stands in front. A broker passes the bytes on unread, except
-//! where it must know which topics a group still subscribes to (OffsetDelete, KIP-496).
+//! where it must know which topics a group still subscribes to (OffsetDelete, KIP-496), and where
+//! it speaks for the leader: in groups that have members of both protocols (KIP-848).
 
-use crate::wire::codec_error::DecodeError;
+use crate::wire::codec_error::{DecodeError, EncodeError};
 use crate::wire::declare::wire;
 use crate::wire::reader::Reader;
-use crate::wire::schema::Message;
+use crate::wire::schema::{Message, Versions};
+use crate::wire::writer::Writer;
 
 wire! {
     /// What a member wants: its bytes in JoinGroup.
@@ -45,6 +47,36 @@ pub fn decode_prefixed<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, DecodeE
     M::decode(&mut reader, version.min(M::VERSIONS.max))
 }
 
+/// The version in front of a value, as it is written for somebody who sent it: a newer one than the
+/// known ones is written as the newest known.
+///
+/// # Errors
+///
+/// [`DecodeError`] when there is none, or none that was ever used.
+pub fn version_to_write<'a, M: Message<'a>>(bytes: &[u8]) -> Result<i16, DecodeError> {
+    let Versions { min, max } = M::VERSIONS;
+    let version = Reader::new(bytes).i16()?;
+    if version < min {
+        return Err(DecodeError::UnknownVersion { message: M::NAME, version, min, max });
+    }
+    Ok(version.min(max))
+}
+
+/// A value with its version in front.
+///
+/// # Errors
+///
+/// [`EncodeError`] for a text too long for its field, or a version that is not known.
+pub fn encode_prefixed<'a, M: Message<'a>>(
+    value: &M,
+    version: i16,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new();
+    writer.i16(version);
+    value.encode(&mut writer, version)?;
+    Ok(writer.into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +91,24 @@ mod tests {
         let subscription: ConsumerProtocolSubscription<'_> = decode_prefixed(&bytes).unwrap();
         assert_eq!(subscription.topics, ["t"]);
         assert_eq!((subscription.generation_id, subscription.rack_id), (5, Some("r")));
+    }
+
+    /// The bytes that Apache Kafka 4.3.1 answers to a SyncGroup in a group of both protocols.
+    #[test]
+    fn assignments_are_written_in_the_version_that_the_member_wrote() {
+        let topics = vec![TopicPartitions { topic: "t", partitions: vec![0, 1] }];
+        let assignment =
+            ConsumerProtocolAssignment { assigned_partitions: topics, user_data: None };
+        let version = version_to_write::<ConsumerProtocolAssignment<'_>>(&[0, 9, 0xaa]).unwrap();
+        let bytes = encode_prefixed(&assignment, version).unwrap();
+        let rest =
+            [0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(bytes[..2], [0, 3]);
+        assert_eq!(bytes[2..], rest);
+        assert_eq!(decode_prefixed::<ConsumerProtocolAssignment<'_>>(&bytes), Ok(assignment));
+        for bytes in [&[0][..], &[0xff, 0xff]] {
+            assert!(version_to_write::<ConsumerProtocolAssignment<'_>>(bytes).is_err());
+        }
     }
 
     #[test]
