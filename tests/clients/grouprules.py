@@ -15,13 +15,14 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from messages import encode_request  # noqa: E402
-from rawgroups import (COMMIT, DELETE, DESCRIBE, FETCH, FORGET, HEARTBEAT, JOIN, LEAVE, LIST, SYNC, Member,  # noqa: E402
-                       commit_alone, committed, described, form, state, subscription, wait_for_groups)
+from rawgroups import (COMMIT, DELETE, DESCRIBE, FETCH, FORGET, HEARTBEAT, JOIN, LEAVE, LIST, SYNC, ConsumerMember, Member,  # noqa: E402
+                       assigned, assignment, commit_alone, committed, consumer_described, described, form, state, subscription,
+                       wait_for_groups)
 from rawkafka import Connection, Silent, create_topic_and_wait, delete_topic  # noqa: E402
 
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, UNKNOWN_MEMBER, REBALANCE = 22, 23, 25, 27
 NON_EMPTY, NOT_FOUND, ID_REQUIRED, FENCED, SUBSCRIBED = 68, 69, 79, 82, 86
-METADATA_TOO_LARGE = 12
+METADATA_TOO_LARGE, STALE_EPOCH = 12, 113
 
 
 class Bench:
@@ -726,10 +727,283 @@ def old_requests(bench):
     equal(bench.admin.call(HEARTBEAT, 0, group_id=group, generation_id=1, member_id=one.member_id)["error_code"], UNKNOWN_MEMBER, "error after it")
 
 
+# --- both protocols in one group (KIP-848) ------------------------------------
+
+def newcomer(bench, group, member_id, **how):
+    """A member of the consumer protocol whose connection is closed after the check."""
+    bench.members.append(ConsumerMember(bench.bootstrap, group, member_id, [bench.topic], **how))
+    return bench.members[-1]
+
+
+def consumer(bench, group, owned=(), **how):
+    """A member of the classic protocol that reads the topic, with a cooperative member's words."""
+    wanted = subscription(bench.topic, version=1, owned=[(bench.topic, list(owned))] if owned else [])
+    return bench.member(group, protocols=[("range", wanted), ("sticky", wanted)], **how)
+
+
+def parts(member, bench):
+    """What a member of the classic protocol was assigned of the topic."""
+    version, topics = assigned(member.assignment)
+    assert version == 1 and set(topics) <= {bench.topic}, f"assignment {member.assignment}"
+    return topics.get(bench.topic, [])
+
+
+def classic_pair(bench, group, **how):
+    """A stable classic group of two, with two partitions each."""
+    members = [consumer(bench, group, **how) for _ in range(2)]
+    grown(members)
+    leader = next(m for m in members if m.is_leader)
+    shares = {m.member_id: assignment((bench.topic, [2 * i, 2 * i + 1]), version=1) for i, m in enumerate(members)}
+    for m in members:
+        m.sync(shares if m is leader else None)
+    for m in members:
+        m.synced()
+    return members
+
+
+def rejoined(member):
+    member.join().joined()
+    member.sync().synced()
+
+
+def settled(bench, olds, news):
+    """Everybody acts until nobody has anything to do; then all partitions are somebody's."""
+    def is_done():
+        for new in news:
+            new.beat()
+        for old in olds:
+            if old.heartbeat() == REBALANCE:
+                rejoined(old)
+        shares = [p for old in olds for p in parts(old, bench)] + [p for new in news for p in new.partitions]
+        return sorted(shares) == [0, 1, 2, 3]
+    within(10, "all partitions have an owner", is_done)
+
+
+def types(bench, group):
+    row = consumer_described(bench.admin, group)
+    return row["group_state"], sorted((m["member_type"] for m in row["members"]))
+
+
+def upgrade(bench):
+    """A classic group of consumers becomes a consumer group when a member of that protocol joins; the others rejoin and read on."""
+    group = bench.name()
+    olds = classic_pair(bench, group)
+    generation = olds[0].generation
+    new = newcomer(bench, group, "new")
+    new.beat()
+    equal((new.epoch, new.partitions), (generation + 1, []), "epoch and share of the one that joins")
+    equal(types(bench, group), ("Reconciling", [0, 0, 1]), "state and types of members")
+    equal([g["group_type"] for g in bench.admin.call(LIST, 5, states_filter=[], types_filter=[])["groups"] if g["group_id"] == group],
+          ["consumer"], "type")
+    equal(described(bench.admin, group, version=6)["error_code"], NOT_FOUND, "error of DescribeGroups")
+    old = olds[0]
+    equal(old.sync().synced(None)["error_code"], REBALANCE, "error of SyncGroup before the join")
+    equal([old.heartbeat(), old.heartbeat(generation_id=generation + 1)], [REBALANCE, ILLEGAL_GENERATION], "errors of Heartbeat")
+    equal(old.commit(bench.topic, {0: 5}), {0: 0}, "error of a commit")
+    equal(old.commit(bench.topic, {0: 6}, generation_id=generation + 1), {0: ILLEGAL_GENERATION}, "error of one of another generation")
+    answer = old.join().joined()
+    equal((answer["generation_id"], answer["protocol_type"], answer["protocol_name"], answer["leader"], answer["members"]),
+          (generation + 1, "consumer", "range", "", []), "answer of JoinGroup")
+    equal(old.call(SYNC, 5, **old._self(), protocol_type="consumer", protocol_name="sticky")["error_code"], INCONSISTENT_PROTOCOL,
+          "error of SyncGroup for another protocol")
+    equal(old.heartbeat(), 0, "error of Heartbeat before SyncGroup")
+    old.sync().synced()
+    settled(bench, olds, [new])
+    equal(types(bench, group), ("Stable", [0, 0, 1]), "state and types of members")
+    equal(committed(bench.admin, group, bench.topic, [0]), {0: 5}, "offset")
+
+
+def keeps_some(bench):
+    """A cooperative member that must let go of partitions stays in its generation and is asked to join until it has."""
+    group = bench.name()
+    old = consumer(bench, group)
+    old.join().joined()
+    old.sync({old.member_id: assignment((bench.topic, [0, 1, 2, 3]), version=1)}).synced()
+    new = newcomer(bench, group, "new")
+    new.beat()
+    wants = lambda owned: [(n, subscription(bench.topic, version=1, owned=[(bench.topic, owned)])) for n in ("range", "sticky")]
+    old.protocols = wants([0, 1, 2, 3])
+    equal(old.join().joined()["generation_id"], 1, "generation while it owns too much")
+    kept = parts(old, bench) if old.sync().synced() else []
+    equal(len(kept), 2, "what it keeps")
+    equal(old.heartbeat(), REBALANCE, "error of Heartbeat")
+    equal(new.beat()["member_epoch"] and new.partitions, [], "share of the other meanwhile")
+    shown = next(m for m in consumer_described(bench.admin, group)["members"] if m["member_type"] == 0)
+    equal(shown["assignment"]["topic_partitions"][0]["partitions"], [0, 1, 2, 3], "what it is described to have")
+    old.protocols = wants(kept)
+    equal(old.join().joined()["generation_id"], 2, "generation when it has let go")
+    old.sync().synced()
+    new.beat()
+    equal(sorted(kept + new.partitions), [0, 1, 2, 3], "shares")
+
+
+def not_upgraded(bench):
+    """A group that is not of consumers, or whose words cannot be read, stays classic and notices nothing."""
+    good = subscription(bench.topic)
+    for what, kind, wanted, given in (
+            ("another type", "connect", good, b""), ("rubbish wanted", "consumer", b"xx", b""), ("nothing wanted", "consumer", b"", b""),
+            ("rubbish given", "consumer", good, b"xx"),
+            ("user data given", "consumer", good, assignment((bench.topic, [0]), user_data=b"x"))):
+        group = bench.name()
+        old = bench.member(group, protocol_type=kind, protocols=[("range", wanted)])
+        old.join().joined()
+        old.sync({old.member_id: given}).synced()
+        new = newcomer(bench, group, "new")
+        answer = new.beat(None)
+        equal((answer["error_code"], bool(answer["error_message"])), (NOT_FOUND, True), f"error and message with {what}")
+        equal((old.heartbeat(), described(bench.admin, group)["group_state"]), (0, "Stable"), f"the classic group with {what}")
+
+
+def waiting_at_upgrade(bench):
+    """Who waits in a rebalance when the group is upgraded is told to join again, with the id it was given."""
+    group = bench.name()
+    first = consumer(bench, group)
+    form(first, assignments={})
+    second = consumer(bench, group).join()
+    within(5, "a rebalance", lambda: first.heartbeat() == REBALANCE)
+    new = newcomer(bench, group, "new")
+    new.beat()
+    answer = second.joined(REBALANCE)
+    equal(answer["member_id"], second.member_id, "member id")
+    rejoined(second)
+    rejoined(first)
+    settled(bench, [first, second], [new])
+
+
+def classic_joins(bench):
+    """A classic member may join a consumer group: it must share a protocol with the other classic ones, and wants what can be read."""
+    group = bench.name()
+    new = newcomer(bench, group, "new")
+    new.beat()
+    one = consumer(bench, group)
+    first = one.call(JOIN, 9, **one._joining())
+    equal((first["error_code"], first["generation_id"], bool(first["member_id"])), (ID_REQUIRED, -1, True), "first join")
+    rejoined(one)
+    equal(parts(one, bench), [], "share while the other has all")
+    settled(bench, [one], [new])
+    for how in ({"protocols": [("unknown", subscription(bench.topic))]}, {"protocol_type": "connect", "protocols": one.protocols}):
+        other = bench.member(group, **how)
+        equal(other.call(JOIN, 9, **other._joining())["error_code"], INCONSISTENT_PROTOCOL, f"error with {sorted(how)}")
+    other = bench.member(group, protocols=[("sticky", b"xx")], join_version=3)
+    equal(other.call(JOIN, 3, **other._joining())["error_code"], -1, "error with words that cannot be read")
+    equal([one.heartbeat(member_id=m) for m in ("nobody", "new")], [UNKNOWN_MEMBER] * 2, "errors of Heartbeat for others")
+    equal(one.call(SYNC, 5, **dict(one._self(), member_id="new"), protocol_type="consumer", protocol_name="range")["error_code"],
+          UNKNOWN_MEMBER, "error of SyncGroup for a member of the other protocol")
+
+
+def fetches_of_both(bench):
+    """OffsetFetch with a member's name checks generation or epoch, each with its own error."""
+    group = bench.name()
+    old, _ = classic_pair(bench, group)
+    new = newcomer(bench, group, "new")
+    new.beat()
+
+    def error(member_id, epoch):
+        asked = {"group_id": group, "member_id": member_id, "member_epoch": epoch, "topics": [{"name": bench.topic, "partitions": [0]}]}
+        return bench.admin.call(FETCH, 9, groups=[asked])["groups"][0]["error_code"]
+    equal([error(old.member_id, old.generation + by) for by in (0, -1, 1)], [0, ILLEGAL_GENERATION, ILLEGAL_GENERATION], "errors of the classic one")
+    equal([error("new", new.epoch + by) for by in (0, -1)], [0, STALE_EPOCH], "errors of the other")
+    equal([error("nobody", 1), error(None, -1)], [UNKNOWN_MEMBER, 0], "errors of others")
+
+
+def downgrade(bench):
+    """When its last member of the consumer protocol leaves, is removed or falls silent, the group is classic again and rebalances."""
+    def leaves(new, _):
+        equal(new.leave(), 0, "error of leaving")
+
+    def is_removed(new, _):
+        answer = bench.admin.call(LEAVE, 5, group_id=new.group, members=[{"member_id": "", "group_instance_id": "i"}])
+        equal(answer["members"][0]["error_code"], 0, "error of LeaveGroup for a member of the other protocol")
+
+    def falls_silent(_, old):
+        within(10, "the silent one is noticed", lambda: old.heartbeat() == REBALANCE)
+    for how in (leaves, is_removed, falls_silent):
+        group = bench.name()
+        old = consumer(bench, group)
+        old.join().joined()
+        old.sync({old.member_id: assignment((bench.topic, [0, 1, 2, 3]), version=1)}).synced()
+        new = newcomer(bench, group, "new", instance="i")
+        new.beat()
+        settled(bench, [old], [new])
+        how(new, old)
+        what = how.__name__
+        equal(consumer_described(bench.admin, group)["error_code"], NOT_FOUND, f"error of ConsumerGroupDescribe when one {what}")
+        row = described(bench.admin, group)
+        equal((row["group_state"], [assigned(m["assignment"])[1] for m in row["members"]]),
+              ("PreparingRebalance", [{bench.topic: parts(old, bench)}]), f"state and share when one {what}")
+        equal(old.heartbeat(), REBALANCE, f"error of Heartbeat when one {what}")
+        generation = old.generation
+        old.join().joined()
+        equal((old.generation, old.is_leader, len(old.answer["members"])), (generation + 1, True, 1), f"the next round when one {what}")
+        old.sync({old.member_id: assignment((bench.topic, [0, 1, 2, 3]), version=1)}).synced()
+        equal((old.heartbeat(), state(bench.admin, group)), (0, "Stable"), f"the classic group when one {what}")
+        again = newcomer(bench, group, "again")
+        again.beat()
+        equal(types(bench, group)[1], [0, 1], "types of members when another joins")
+
+
+def static_changes(bench):
+    """A static member takes its place under either protocol, with its partitions; its former self is fenced."""
+    group = bench.name()
+    olds = classic_pair(bench, group)
+    static = consumer(bench, group, instance="i")
+    static.join()
+    within(5, "a rebalance", lambda: olds[0].heartbeat() == REBALANCE)
+    for member in olds:
+        member.join()
+    members = [*olds, static]
+    for member in members:
+        member.joined()
+    leader = next(m for m in members if m.is_leader)
+    given = {m.member_id: assignment((bench.topic, p), version=1) for m, p in zip(members, ([0], [1], [2, 3]))}
+    for member in members:
+        member.sync(given if member is leader else None)
+    for member in members:
+        member.synced()
+    new = newcomer(bench, group, "new", instance="i")
+    new.beat()
+    equal((new.partitions, types(bench, group)[1]), ([2, 3], [0, 0, 1]), "share of the one that took over, and types")
+    equal([static.heartbeat(), static.sync().synced(None)["error_code"], static.join().joined(None)["error_code"], static.leave()],
+          [FENCED] * 4, "errors of its former self")
+    settled(bench, olds, [new])
+    kept = new.partitions
+    equal(new.leave(epoch=-2), 0, "error of leaving for a while")
+    equal(types(bench, group)[1], [0, 0, 1], "types while it is away")
+    back = consumer(bench, group, instance="i")
+    answer = back.join().joined()
+    equal((answer["generation_id"], answer["leader"]), (olds[0].generation, ""), "generation and leader of the one that is back")
+    equal(state(bench.admin, group), "Stable", "state of the classic group that nobody had to disturb")
+    back.sync().synced()
+    equal(parts(back, bench), kept, "its share")
+    equal([m.heartbeat() for m in (*olds, back)], [0] * 3, "errors of Heartbeat")
+    equal(new.beat(None)["error_code"], NOT_FOUND, "error of its former self")
+
+
+def slow_in_mixed(bench):
+    """A classic member of a consumer group that does not rejoin, or sync, within its rebalance timeout is removed."""
+    group = bench.name()
+    old = consumer(bench, group, rebalance_ms=1000, session_ms=10_000)
+    old.join().joined()
+    old.sync({old.member_id: assignment((bench.topic, [0, 1, 2, 3]), version=1)}).synced()
+    news = [newcomer(bench, group, f"new-{i}") for i in range(2)]
+    news[0].beat()
+    time.sleep(1.2)
+    equal(old.heartbeat(), REBALANCE, "error of Heartbeat; the time begins with it")
+    took = within(5, "it is removed", lambda: old.heartbeat() == UNKNOWN_MEMBER)
+    assert 0.8 <= took <= 2, f"it was removed after {took:.1f} s, expected 1"
+    news[1].beat()
+    late = consumer(bench, group, rebalance_ms=1000, session_ms=10_000)
+    late.join().joined()
+    took = within(5, "it is removed", lambda: late.heartbeat() == UNKNOWN_MEMBER)
+    assert 0.8 <= took <= 2, f"without a sync it was removed after {took:.1f} s, expected 1"
+    settled(bench, [], news)
+
+
 CHECKS = [id_required, leader_alone_sees, exact_bytes, common_protocol, asked_protocol, rejoining, heartbeats, leaving, fenced, static_restart,
           commits_of_strangers, unchanged, nothing_committed, all_offsets, last_commit_counts, large_metadata, topic_deleted,
           deleted_group, offset_delete, list_filters, describing, others_go_on, silent_leader, silent_follower, never_rejoins,
-          sessions, hangs_up_in_join, old_requests]
+          sessions, hangs_up_in_join, old_requests, upgrade, keeps_some, not_upgraded, waiting_at_upgrade, classic_joins,
+          fetches_of_both, downgrade, static_changes, slow_in_mixed]
 
 
 def main():

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import clients  # noqa: E402
 import rawkafka  # noqa: E402
 import tools  # noqa: E402
-from rawgroups import committed, described, wait_for_groups  # noqa: E402
+from rawgroups import committed, consumer_described, described, wait_for_groups  # noqa: E402
 
 PARTITIONS = 24
 SETTLE_SECONDS_MAX = 40
@@ -41,10 +41,10 @@ class Wrong(Exception):
 class Member:
     """One running client program, and what it has said."""
 
-    def __init__(self, client, crew, instance=None):
-        protocol = ["consumer"] if crew.next else []
+    def __init__(self, client, crew, instance=None, next=False):
+        protocol = ["consumer"] if next else []
         self.client, self.name, self.instance = client, client.name, instance
-        self.adds = crew.next  # the new protocol tells what is added
+        self.adds = next  # the new protocol tells what is added
         self.owned = None  # the partitions it says it has; None before the first
         self.records, self.commits, self.changes = [], {}, 0
         self.said = tempfile.TemporaryFile("w+b")
@@ -137,8 +137,9 @@ class Crew:
         self.feed = Feed(bootstrap, self.topic)
         self.feed.start()
 
-    def add(self, client, instance=None):
-        self.members.append(Member(client, self, instance))
+    def add(self, client, instance=None, next=None):
+        """One more member, of the crew's protocol or another."""
+        self.members.append(Member(client, self, instance, self.next if next is None else next))
         return self.members[-1]
 
     def remove(self, member, kill=False):
@@ -167,10 +168,13 @@ class Crew:
             time.sleep(0.1)
 
     def described(self):
-        """State and members, as the API of the group's protocol tells them."""
-        if self.next:
-            return self.admin.call(69, 0, group_ids=[self.group])["groups"][0]
-        return described(self.admin, self.group)
+        """State and members, as the API of the protocol tells them that the group follows now."""
+        found = consumer_described(self.admin, self.group)
+        return found if found["error_code"] == 0 else described(self.admin, self.group)
+
+    def kind(self):
+        rows = self.admin.call(16, 5, states_filter=[], types_filter=[])["groups"]
+        return next((row["group_type"] for row in rows if row["group_id"] == self.group), None)
 
     def _shared(self):
         owned = sorted(p for m in self.members for p in m.owned or ())
@@ -260,6 +264,47 @@ def next_protocol(crew, kinds):
     crew.finish()
 
 
+def rolled(crew, kinds):
+    """members are rolled one by one to the consumer protocol and back (KIP-848): all records once, commits exact"""
+    for kind in kinds * 2:
+        crew.add(kind)
+    crew.settle()
+    for next, kind_of_group in ((True, "consumer"), (False, "classic")):
+        for member in list(crew.members):
+            crew.remove(member)
+            crew.add(member.client, next=next)
+            crew.settle()
+            time.sleep(0.5)
+        if crew.kind() != kind_of_group:
+            raise Wrong(f"the group is {crew.kind()} in the end, expected {kind_of_group}")
+    crew.finish()
+
+
+def hosted(crew, kinds):
+    """all kinds with the classic protocol, joined by members of the consumer protocol that leave again: all records once, commits exact"""
+    for kind in kinds:
+        crew.add(kind)
+    crew.settle()
+    guests = [kind for kind in kinds if kind.next]
+    joined = []
+    for kind in guests:
+        joined.append(crew.add(kind, next=True))
+        crew.settle()
+    if crew.kind() != "consumer":
+        raise Wrong(f"the group is {crew.kind()} with members of both protocols")
+    late = crew.add(kinds[0])
+    crew.settle()
+    time.sleep(1)
+    crew.remove(late, kill=True)
+    crew.settle(SESSION_SECONDS + SETTLE_SECONDS_MAX)
+    for member in joined:
+        crew.remove(member)
+        crew.settle()
+    if crew.kind() != "classic":
+        raise Wrong(f"the group is {crew.kind()} with members of the classic protocol")
+    crew.finish()
+
+
 def each_leads(crew, kinds):
     """every kind once as the first of the group, and so its leader, with every other as its followers; it is killed in the end"""
     first = crew.add(kinds[0])
@@ -340,7 +385,9 @@ def main():
         for i, kind in enumerate(kinds):
             jobs.append((f"lead-{kind.name}", f"{kind.name} leads, all others follow, also when it is killed", each_leads, kinds[i:] + kinds[:i]))
         if 68 in admin.versions():
-            jobs.insert(1, ("next", next_protocol.__doc__, next_protocol, [k for k in kinds if k.next]))
+            next = [k for k in kinds if k.next]
+            jobs[1:1] = [("next", next_protocol.__doc__, next_protocol, next), ("rolled", rolled.__doc__, rolled, next),
+                         ("hosted", hosted.__doc__, hosted, kinds if next else [])]
         for label, name, action, crew_kinds in jobs:
             if args.only in label and crew_kinds:
                 failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds), label == "next")

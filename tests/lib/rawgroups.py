@@ -16,13 +16,39 @@ MEMBER_ID_REQUIRED = 79
 WAIT_ERRORS = {14, 15, 16}  # the coordinator loads, is not there yet, is elsewhere
 
 
-def subscription(*topics, version=0, user_data=None):
-    """What a member of protocol type "consumer" says about itself."""
+def subscription(*topics, version=0, user_data=None, owned=()):
+    """What a member of protocol type "consumer" says about itself; `owned` is [(topic, partitions)]."""
     out = struct.pack(">hi", version, len(topics))
     for topic in topics:
         out += struct.pack(">h", len(topic)) + topic.encode()
     out += struct.pack(">i", -1 if user_data is None else len(user_data)) + (user_data or b"")
-    return out + (struct.pack(">i", 0) if version >= 1 else b"")
+    return out + (_partitions(owned) if version >= 1 else b"")
+
+
+def assignment(*given, version=0, user_data=None):
+    """What a leader gives to such a member: (topic, partitions) each."""
+    out = struct.pack(">h", version) + _partitions(given)
+    return out + struct.pack(">i", -1 if user_data is None else len(user_data)) + (user_data or b"")
+
+
+def assigned(raw):
+    """(version, {topic: partitions}) of an assignment."""
+    version, count = struct.unpack_from(">hi", raw)
+    at, topics = 6, {}
+    for _ in range(count):
+        length = struct.unpack_from(">h", raw, at)[0]
+        name, at = raw[at + 2:at + 2 + length].decode(), at + 2 + length
+        found = struct.unpack_from(">i", raw, at)[0]
+        topics[name] = list(struct.unpack_from(f">{found}i", raw, at + 4))
+        at += 4 + 4 * found
+    return version, topics
+
+
+def _partitions(of_topics):
+    out = struct.pack(">i", len(of_topics))
+    for topic, partitions in of_topics:
+        out += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+    return out
 
 
 class Member:
