@@ -65,7 +65,7 @@ fn missing<'r>(call: &Call, group: &'r str) -> DescribedGroup<'r> {
     let mut shown = DescribedGroup { group_id: group, group_state: "Dead", ..Default::default() };
     if call.version >= MISSING_SINCE {
         shown.error_code = ErrorCode::GroupIdNotFound.number();
-        shown.error_message = Some("There is no group of this id.");
+        shown.error_message = Some("There is no classic group of this id.");
     }
     shown
 }

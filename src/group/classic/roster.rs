@@ -14,6 +14,8 @@ pub struct Roster {
     pub generation: i32,
     /// One that all members follow.
     pub protocol: Name,
+    /// Its assignment was made for these members.
+    pub is_settled: bool,
     pub members: Vec<RosterMember>,
 }
 
@@ -57,23 +59,19 @@ impl<W> ClassicGroup<W> {
         };
         Some(Roster {
             generation: self.generation,
+            is_settled: self.state == State::Stable,
             protocol: protocol.or_else(|| self.members.choose_protocol())?,
             members: self.members.iter().map(one).collect(),
         })
     }
 
-    /// A group of these members with its record, which is to be written. Unless it `is_settled`,
-    /// they are asked to join again, also when the group is restored from that record: it names no
-    /// leader then.
+    /// A group of these members with its record, which is to be written. Unless it is settled, they
+    /// are asked to join again, also when the group is restored from that record: it names no leader
+    /// then.
     ///
     /// # Panics
     /// When the members do not all follow the roster's protocol.
-    pub fn found(
-        settings: Settings,
-        roster: Roster,
-        is_settled: bool,
-        now: Now,
-    ) -> (ClassicGroup<W>, GroupSnapshot) {
+    pub fn found(settings: Settings, roster: Roster, now: Now) -> (ClassicGroup<W>, GroupSnapshot) {
         let mut group = ClassicGroup::new(settings, now);
         group.is_on_disk = true;
         group.generation = roster.generation;
@@ -89,9 +87,9 @@ impl<W> ClassicGroup<W> {
         group.protocol = group.members.choose_protocol();
         group.state = State::Stable;
         let first = group.members.ids().into_iter().next();
-        group.leader = first.filter(|_| is_settled);
+        group.leader = first.filter(|_| roster.is_settled);
         let snapshot = group.snapshot();
-        if !is_settled {
+        if !roster.is_settled {
             group.lead_and_rebalance(now);
         }
         (group, snapshot)

@@ -3,9 +3,8 @@ use super::super::*;
 
 fn founded(is_settled: bool) -> (ClassicGroup<Ticket>, GroupSnapshot, Roster) {
     let scene = Scene::stable(2);
-    let roster = scene.group.roster().unwrap();
-    let (group, snapshot) =
-        ClassicGroup::found(settings(), roster.clone(), is_settled, scene.now());
+    let roster = Roster { is_settled, ..scene.group.roster().unwrap() };
+    let (group, snapshot) = ClassicGroup::found(settings(), roster.clone(), scene.now());
     (group, snapshot, roster)
 }
 

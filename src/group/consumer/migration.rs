@@ -102,7 +102,18 @@ impl ConsumerGroup {
         let metadata = GroupMetadata { epoch, metadata_hash };
         group.state.apply(&ConsumerRecord::GroupMetadata(Some(metadata)));
         group.loaded(now);
+        group.soft.must_bump = !roster.is_settled || !group.has_an_owner_for_all(topics);
         Ok(group)
+    }
+
+    /// Whether all that members subscribe to by name is somebody's to have.
+    fn has_an_owner_for_all(&self, topics: &dyn TopicsView) -> bool {
+        let names = self.state.members.values().flat_map(|member| &member.metadata.topic_names);
+        let names: BTreeSet<&Arc<str>> = names.collect();
+        let facts = names.into_iter().filter_map(|name| topics.by_name(name));
+        let all: u64 = facts.map(|facts| u64::from(facts.partitions)).sum();
+        let given: usize = self.state.targets.values().map(Partitions::len).sum();
+        u64::try_from(given).is_ok_and(|given| given >= all)
     }
 
     /// Makes a member of the classic group one of this; gives what it said to own when it joined.
@@ -217,7 +228,11 @@ impl ConsumerGroup {
     /// The group as its members of the classic protocol know it, each with all that it may use still:
     /// what others were to get of it nobody has. `None` when there are other members, or when these
     /// have nothing in common.
-    pub fn roster(&self, topics: &dyn TopicsView) -> Option<Roster> {
+    pub fn roster(
+        &self,
+        Downgrade { is_settled }: Downgrade,
+        topics: &dyn TopicsView,
+    ) -> Option<Roster> {
         let state = &self.state;
         let (_, first) = state.members.first_key_value()?;
         let mut names = first.metadata.classic.as_ref()?.protocols.iter().map(|(name, _)| name);
@@ -245,7 +260,8 @@ impl ConsumerGroup {
             })
         };
         let members = state.members.iter().map(one).collect::<Option<Vec<RosterMember>>>()?;
-        Some(Roster { generation: state.epoch.get(), protocol, members })
+        let generation = state.epoch.get();
+        Some(Roster { generation, protocol, is_settled, members })
     }
 }
 

@@ -19,7 +19,7 @@ fn member(id: &str, owned: &[(&str, &[i32])], assigned: &[(&str, &[i32])]) -> Ro
 }
 
 fn roster(members: Vec<RosterMember>) -> Roster {
-    Roster { generation: 5, protocol: "sticky".into(), members }
+    Roster { generation: 5, protocol: "sticky".into(), is_settled: true, members }
 }
 
 fn upgraded(members: Vec<RosterMember>) -> Result<Bench, UpgradeError> {
@@ -78,6 +78,22 @@ fn of_two_that_say_they_own_a_partition_the_later_one_does() {
 }
 
 #[test]
+fn static_member_that_changes_its_protocol_has_its_partitions_or_gets_some() {
+    let join = Beat::join("new", &["t"]).instance("i");
+    let static_member = |assigned| {
+        let member = member("old", &[], &[("t", assigned)]);
+        RosterMember { instance_id: Some("i".into()), ..member }
+    };
+    let mut bench = upgraded(vec![static_member(&[0, 1, 2, 3])]).unwrap();
+    let answer = bench.ok(&join);
+    assert_eq!((answer.member_epoch.get(), bench.assigned("new").len()), (5, 4), "no other round");
+    // Its group had not come to an assignment for all.
+    let mut bench = upgraded(vec![static_member(&[0])]).unwrap();
+    let answer = bench.ok(&join);
+    assert_eq!((answer.member_epoch.get(), bench.assigned("new").len()), (6, 4));
+}
+
+#[test]
 fn classic_group_that_cannot_be_one_of_the_new_protocol_stays() {
     let refused = |members| upgraded(members).err();
     let shared = vec![member("m1", &[], &[("t", &[0])]), member("m2", &[], &[("t", &[0])])];
@@ -122,10 +138,10 @@ fn group_is_its_classic_members_when_the_last_other_has_gone() {
         assert_eq!(bench.group.take_downgrade(), None);
         let epoch = bench.group.epoch();
         leave(&mut bench);
-        assert_eq!(bench.group.take_downgrade(), Some(Downgrade { is_settled: false }));
-        assert_eq!(bench.group.take_downgrade(), None);
+        let how = bench.group.take_downgrade().unwrap();
+        assert_eq!((how, bench.group.take_downgrade()), (Downgrade { is_settled: false }, None));
         assert_eq!(bench.group.epoch(), epoch, "its generation");
-        let roster = bench.group.roster(&bench.topics).unwrap();
+        let roster = bench.group.roster(how, &bench.topics).unwrap();
         assert_eq!((roster.generation, &*roster.protocol), (epoch.get(), "range"));
         let [member] = &roster.members[..] else { panic!("{roster:?}") };
         assert_eq!((member.session_timeout_ms, member.rebalance_timeout_ms), (10_000, 7_000));

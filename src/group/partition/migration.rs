@@ -3,7 +3,7 @@
 //! Either way one batch ends the one group in the log and begins the other, so that a log never
 //! holds half of a change.
 
-use super::super::classic::{Dissolved, Roster};
+use super::super::classic::Dissolved;
 use super::super::consumer::{ConsumerGroup, Downgrade, UpgradeError};
 use super::group::consumer_records;
 use super::*;
@@ -58,8 +58,8 @@ impl Group {
         now: Now,
     ) -> Option<Vec<NewRecord>> {
         let Kind::Consumer(consumer) = &self.kind else { return None };
-        let roster: Roster = consumer.roster(topics)?;
-        let (classic, snapshot) = ClassicGroup::found(settings, roster, how.is_settled, now);
+        let roster = consumer.roster(how, topics)?;
+        let (classic, snapshot) = ClassicGroup::found(settings, roster, now);
         let mut records = consumer_records(name, &consumer.tombstones());
         records.push(group_record(name, Some(&snapshot)));
         if records.iter().map(NewRecord::bytes_max).sum::<usize>() > bytes_max {
