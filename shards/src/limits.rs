@@ -97,5 +97,9 @@ pub const SEGMENTS_REMOVED_AT_ONCE: usize = 16;
 /// More are refused.
 pub const DELETIONS_WAITING_MAX: usize = 2 * PARTITIONS_PER_SHARD_MAX;
 
+/// Partitions that one step of a walk over all of them looks at: some tens of microseconds, behind
+/// which the core sees to other things.
+pub const MARKS_AT_ONCE: usize = 512;
+
 /// Free space from which on a full disk takes appends again.
 pub const FREE_BYTES_TO_RESUME: u64 = 4 << 20;

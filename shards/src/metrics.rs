@@ -1,5 +1,7 @@
 //! What one core counts. Plain numbers, collected when somebody asks.
 
+use crate::message::AppendError;
+
 /// Counters of one shard since its start. Each only rises. Lives on the owner's core; a copy
 /// travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Metrics {
     /// Retried batches that were recognised and not stored again.
     pub append_duplicates_total: u64,
     pub append_refused_total: u64,
+    /// The same by reason.
+    pub refused: Refused,
     /// Batches stamped with the broker's time, and so summed up again (LogAppendTime).
     pub batch_reencode_total: u64,
     /// Batches whose records were looked at (exact offsets by time).
@@ -42,6 +46,51 @@ pub struct Metrics {
     /// Batches found damaged on the way to a reader.
     pub read_corrupt_total: u64,
     pub tail_evicted_bytes_total: u64,
+}
+
+/// Batches that were refused, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    pub unknown_partition: u64,
+    /// The client's leader epoch is not ours.
+    pub leader_epoch: u64,
+    /// The batch does not continue its producer's stream.
+    pub out_of_order_sequence: u64,
+    /// The producer was fenced.
+    pub producer_epoch: u64,
+    pub too_large: u64,
+    pub invalid_record: u64,
+    pub invalid_timestamp: u64,
+    /// The data directory failed, ran full, or hangs.
+    pub storage_failed: u64,
+    pub storage_full: u64,
+    pub storage_stalled: u64,
+    pub stopping: u64,
+}
+
+impl Metrics {
+    /// Counts a refused batch.
+    pub(crate) fn refuse(&mut self, error: &AppendError) {
+        self.append_refused_total += 1;
+        let refused = &mut self.refused;
+        *match error {
+            AppendError::UnknownPartition { .. } => &mut refused.unknown_partition,
+            AppendError::FencedEpoch { .. } | AppendError::UnknownEpoch { .. } => {
+                &mut refused.leader_epoch
+            }
+            AppendError::OutOfOrderSequence { .. } => &mut refused.out_of_order_sequence,
+            AppendError::InvalidProducerEpoch { .. } => &mut refused.producer_epoch,
+            AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => {
+                &mut refused.too_large
+            }
+            AppendError::InvalidRecord { .. } => &mut refused.invalid_record,
+            AppendError::InvalidTimestamp { .. } => &mut refused.invalid_timestamp,
+            AppendError::Storage { .. } => &mut refused.storage_failed,
+            AppendError::DiskFull { .. } => &mut refused.storage_full,
+            AppendError::Stalled { .. } => &mut refused.storage_stalled,
+            AppendError::Stopping => &mut refused.stopping,
+        } += 1;
+    }
 }
 
 /// What one shard holds now.

@@ -9,6 +9,7 @@ use millstream_io::units::{
 };
 
 use crate::message::Isolation;
+use crate::watermarks::Marks;
 
 /// Which offset of one partition is asked for (the ListOffsets API).
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,23 @@ pub struct PartitionSize {
     pub at: TopicPartition,
     /// Bytes of log from the log start to the log end, those still in memory and journal included.
     pub bytes: u64,
+}
+
+/// How far a partition has come, and the bytes it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionMarks {
+    pub at: TopicPartition,
+    pub marks: Marks,
+    /// As in [`PartitionSize`].
+    pub bytes: u64,
+}
+
+/// A piece of a walk over the partitions of one shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarksPiece {
+    pub partitions: Vec<PartitionMarks>,
+    /// Where the next piece begins; `None` behind the last.
+    pub next: Option<u32>,
 }
 
 /// Why a question about a partition has no answer.

@@ -21,7 +21,7 @@ use crate::message::{
 use crate::metrics::{Levels, Metrics};
 use crate::placement;
 use crate::query::{
-    ActiveProducer, EpochQuery, OffsetFound, OffsetQuery, PartitionSize, QueryError,
+    ActiveProducer, EpochQuery, MarksPiece, OffsetFound, OffsetQuery, PartitionSize, QueryError,
 };
 use crate::shard::Shard;
 use crate::waiters::Wait;
@@ -287,6 +287,16 @@ impl Router {
         }
         counts.sort_by_key(|(shard, ..)| *shard);
         counts
+    }
+
+    /// Counters and levels of this core's shard alone.
+    pub fn own_counts(&self) -> (Metrics, Levels) {
+        self.0.shard.with(|shard| (shard.metrics, shard.levels()))
+    }
+
+    /// A piece of a walk over the partitions of this core's shard, from place `from` on.
+    pub fn own_marks(&self, from: u32) -> MarksPiece {
+        self.0.shard.with(|shard| shard.marks_piece(from))
     }
 
     /// A question that no disk is needed for.

@@ -117,6 +117,15 @@ impl<P> Table<P> {
         })
     }
 
+    /// Partitions from a place on, in slot order, each with its place.
+    pub fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &P)> {
+        let places = self.places.get(place as usize..).unwrap_or_default();
+        (place..).zip(places).filter_map(|(index, place)| {
+            let (_, partition) = place.held.as_ref()?;
+            Some((index, partition))
+        })
+    }
+
     /// All partitions, in slot order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut P)> {
         (0u32..).zip(&mut self.places).filter_map(|(index, place)| {
@@ -163,6 +172,8 @@ mod tests {
         let slots = [at(1, 0), at(2, 0), at(1, 1)].map(|id| table.insert(id, id));
         assert_eq!(table.slots_of(at(1, 0).topic), [slots[0], slots[2]]);
         assert_eq!(table.iter().count(), 3);
+        let from = |place| table.iter_from(place).map(|(place, _)| place).collect::<Vec<_>>();
+        assert_eq!((from(0), from(1), from(3)), (vec![0, 1, 2], vec![1, 2], vec![]));
         assert_eq!(table.find_mut(at(2, 0)).map(|(slot, _)| slot), Some(slots[1]));
     }
 

@@ -66,7 +66,7 @@ impl ShardState {
         match self.try_append(append) {
             Ok(taken) => taken,
             Err(error) => {
-                self.metrics.append_refused_total += 1;
+                self.metrics.refuse(&error);
                 let rests_on = self.rests_on(append.at, &error);
                 let due = rests_on.map_or(Due::Now, |rest| self.due(rest));
                 (Answer { result: Err(error), rests_on }, due)

@@ -2,9 +2,12 @@
 
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
 
+use crate::limits::MARKS_AT_ONCE;
 use crate::message::EpochEnd;
 use crate::partition_log::PartitionLog;
-use crate::query::{ActiveProducer, EpochQuery, PartitionSize, QueryError};
+use crate::query::{
+    ActiveProducer, EpochQuery, MarksPiece, PartitionMarks, PartitionSize, QueryError,
+};
 
 use super::ShardState;
 
@@ -32,6 +35,23 @@ impl ShardState {
             Ok(PartitionSize { at: *at, bytes })
         };
         partitions.iter().map(one).collect()
+    }
+
+    /// A piece of a walk over all partitions, from place `from` on. Partitions that come and go
+    /// between two pieces may be missed; no other is, and none comes twice.
+    pub fn marks_piece(&self, from: u32) -> MarksPiece {
+        let mut piece = MarksPiece::default();
+        for (place, log) in self.partitions.iter_from(from) {
+            if piece.partitions.len() == MARKS_AT_ONCE {
+                piece.next = Some(place);
+                break;
+            }
+            if !log.dropping {
+                let (marks, bytes) = (log.marks.get(), log.segments.bytes());
+                piece.partitions.push(PartitionMarks { at: log.at, marks, bytes });
+            }
+        }
+        piece
     }
 
     /// Marks a topic's partitions as going away, and names them.
