@@ -23,6 +23,7 @@ pub mod limits;
 mod loader;
 pub mod log_record;
 mod log_size;
+pub mod metrics;
 pub mod offsets;
 pub mod partition;
 pub mod placement;

@@ -5,6 +5,8 @@
 //! partition's queue. One task a partition takes all that waits, appends it as one batch, and when
 //! that is durable lets the partition go on: at high load one flush serves many commits.
 
+mod watch;
+
 use super::ask::{Ask, Listed};
 use super::classic::{Name, Now, Settings};
 use super::consumer::{ConsumerSettings, TopicsView};

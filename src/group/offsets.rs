@@ -2,6 +2,7 @@
 
 use millstream_io::units::{TimestampMs, TopicId};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// One committed offset. Durable before anybody sees it.
@@ -64,6 +65,15 @@ impl GroupOffsets {
     /// Topics in the order of their names, each with its partitions in order.
     pub fn topics(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, CommittedOffset>)> {
         self.by_topic.iter()
+    }
+
+    /// The same from a topic on.
+    pub fn topics_from(
+        &self,
+        from: Option<&str>,
+    ) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, CommittedOffset>)> {
+        let from = (from.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded);
+        self.by_topic.range::<str, _>(from)
     }
 
     /// The partitions of one topic.

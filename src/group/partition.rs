@@ -10,6 +10,7 @@ mod consumer;
 mod group;
 mod migration;
 mod offsets;
+mod watch;
 
 use super::ask::{Ask, Commit, Heartbeat, Listed, Refusal, Waiter};
 use super::classic::ClassicGroup;

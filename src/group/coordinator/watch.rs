@@ -1,0 +1,70 @@
+//! What is told of groups to whoever watches the broker.
+
+use super::super::metrics::{CommitsPiece, CoreGroups};
+use super::{Coordinator, Place, State};
+use crate::group::classic::Name;
+use crate::group::metrics::GroupFacts;
+use millstream_io::runtime::Breather;
+use std::rc::Rc;
+
+impl Coordinator {
+    /// Every group of this core with its committed offsets. Looks up from its work after each step
+    /// of at most [`OFFSETS_AT_ONCE`](super::super::metrics::OFFSETS_AT_ONCE) offsets, and ends when
+    /// nobody wants the answer any more.
+    pub async fn watch(&self, is_wanted: impl Fn() -> bool) -> CoreGroups {
+        let mut found = CoreGroups::default();
+        let mut breather = Breather::new();
+        let places: Vec<Rc<Place>> =
+            self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect();
+        for place in places {
+            let names = match &*place.state.borrow() {
+                State::Active(active) => active.groups.names(),
+                State::Loading(_) => {
+                    found.loading += 1;
+                    continue;
+                }
+                State::Ended => continue,
+            };
+            for name in names {
+                let Some(mut facts) = place.facts(&name) else { continue };
+                let mut last = None;
+                loop {
+                    let piece = self.commits(&place, &name, last.as_ref());
+                    facts.add(piece.commits);
+                    last = piece.last;
+                    breather.after(0).await;
+                    if !is_wanted() {
+                        return found;
+                    }
+                    if last.is_none() {
+                        break;
+                    }
+                }
+                found.groups.push(facts);
+            }
+        }
+        found
+    }
+
+    fn commits(
+        &self,
+        place: &Place,
+        name: &Name,
+        last: Option<&(std::sync::Arc<str>, i32)>,
+    ) -> CommitsPiece {
+        let image = self.0.metadata.get();
+        match &*place.state.borrow() {
+            State::Active(active) => active.groups.commits(name, last, &*image),
+            State::Loading(_) | State::Ended => CommitsPiece::default(),
+        }
+    }
+}
+
+impl Place {
+    fn facts(&self, name: &Name) -> Option<GroupFacts> {
+        match &*self.state.borrow() {
+            State::Active(active) => active.groups.facts(name),
+            State::Loading(_) | State::Ended => None,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What is told of groups to whoever watches the broker: copies, taken piece by piece, so that
+//! many groups with many offsets never hold up their core.
+
+use super::ask::GroupKind;
+use super::classic::Name;
+use std::sync::Arc;
+
+/// Offsets that one step copies: some tens of microseconds, behind which the core sees to other
+/// things.
+pub const OFFSETS_AT_ONCE: usize = 1024;
+
+/// One group at one moment. Its offsets may be a little younger than the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFacts {
+    pub group: Name,
+    pub kind: GroupKind,
+    pub protocol_type: Name,
+    pub state: &'static str,
+    pub members: usize,
+    /// Generation of a classic group, epoch of one of the consumer protocol.
+    pub epoch: i32,
+    /// By name of the topic; none of topics that are gone.
+    pub commits: Vec<TopicCommits>,
+}
+
+/// What a group has committed in one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicCommits {
+    pub topic: Arc<str>,
+    /// Partition and offset, by partition.
+    pub partitions: Vec<(i32, i64)>,
+}
+
+impl GroupFacts {
+    /// Committed offsets over all topics.
+    pub fn commits_len(&self) -> usize {
+        self.commits.iter().map(|topic| topic.partitions.len()).sum()
+    }
+
+    /// Adds a piece behind those that were added before.
+    pub(super) fn add(&mut self, piece: Vec<TopicCommits>) {
+        for topic in piece {
+            match self.commits.last_mut() {
+                Some(last) if last.topic == topic.topic => last.partitions.extend(topic.partitions),
+                _ => self.commits.push(topic),
+            }
+        }
+    }
+}
+
+/// The groups of one core.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreGroups {
+    pub groups: Vec<GroupFacts>,
+    /// Partitions of the offsets topic whose groups are not known yet.
+    pub loading: u64,
+}
+
+/// A piece of the offsets of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommitsPiece {
+    pub commits: Vec<TopicCommits>,
+    /// Behind which the next piece begins; `None` when there is no more.
+    pub last: Option<(Arc<str>, i32)>,
+}
