@@ -87,6 +87,44 @@ pub struct CoreContext {
     pub inspectors: Pool,
     pub data_dir: PathBuf,
     pub free_space: Rc<dyn FreeSpace>,
+    pub requests: Requests,
+}
+
+/// Requests that one core has begun to answer, by API.
+pub struct Requests([Cell<u64>; API_NUMBERS]);
+
+impl Default for Requests {
+    fn default() -> Requests {
+        Requests([const { Cell::new(0) }; API_NUMBERS])
+    }
+}
+
+impl Requests {
+    fn count(&self, key: ApiKey) {
+        let count = &self.0[place_of(key)];
+        count.set(count.get() + 1);
+    }
+
+    /// Each API that is served, with its count.
+    pub fn served(&self) -> Vec<(ApiKey, u64)> {
+        apis::TABLE.iter().map(|api| (api.key, self.0[place_of(api.key)].get())).collect()
+    }
+}
+
+/// Numbers of APIs are small and dense.
+const API_NUMBERS: usize = 128;
+
+const _: () = {
+    let mut index = 0;
+    while index < ApiKey::ALL.len() {
+        let number = ApiKey::ALL[index].number();
+        assert!(number >= 0 && number < API_NUMBERS as i16);
+        index += 1;
+    }
+};
+
+fn place_of(key: ApiKey) -> usize {
+    usize::from(key.number().unsigned_abs())
 }
 
 /// Asks for the space of the data directory's file system, off the core.
@@ -306,6 +344,7 @@ impl Call {
 /// # Errors
 /// [`Close`]: the connection has to be closed, all earlier answers sent.
 pub async fn answer(call: &Call) -> Result<Answer, Close> {
+    call.core.requests.count(call.key);
     match call.key {
         ApiKey::Produce => produce::handle(call).await,
         ApiKey::Fetch => fetch::handle(call).await,

@@ -18,7 +18,7 @@ pub mod setting;
 pub mod topic;
 
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
-pub use listeners::Listener;
+pub use listeners::{Endpoint, Listener};
 pub use migration::MigrationPolicy;
 pub use setting::{Allowed, BadValue, Change, ConfigType, Setting};
 pub use topic::{
@@ -39,12 +39,24 @@ pub struct Config {
     pub cores: String,
     pub listeners: Vec<Listener>,
     pub advertised_resolve: bool,
+    /// Where metrics and health are told; `None` for nowhere.
+    pub admin: Option<AdminListener>,
+    /// `admin.metrics.detail.max`.
+    pub admin_detail_max: usize,
     /// Whether writes pass the page cache by.
     pub storage_direct: bool,
     /// What was set by file or command line, checked, by name.
     pub set: BTreeMap<&'static str, String>,
     /// What the reader of the log should know about the settings.
     pub warnings: Vec<String>,
+}
+
+/// Where metrics and health are told over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminListener {
+    pub bind: Endpoint,
+    /// Somebody asked for it: without it the broker does not start.
+    pub given: bool,
 }
 
 /// Why the broker cannot start with these settings: one sentence that names place, key and fix.
@@ -105,6 +117,14 @@ impl Config {
             listeners::parse(&required("listeners"), value("advertised.listeners").as_deref())
                 .map_err(|error| ConfigError(error.what))?;
         warnings.extend(said);
+        let given = set.contains_key("admin.listener");
+        let admin = listeners::parse_admin(&required("admin.listener"))
+            .map_err(|error| ConfigError(error.what))?
+            .map(|bind| AdminListener { bind, given });
+        let detail_max = required("admin.metrics.detail.max");
+        let Ok(admin_detail_max) = detail_max.parse() else {
+            panic!("admin.metrics.detail.max passed its check with the value {detail_max:?}");
+        };
         let data_dir = required("log.dirs");
         if data_dir.is_empty() || data_dir.contains(',') {
             return Err(ConfigError(format!(
@@ -120,6 +140,8 @@ impl Config {
             data_dir: PathBuf::from(data_dir),
             cores: required("cores"),
             listeners,
+            admin,
+            admin_detail_max,
             advertised_resolve: required("advertised.listeners.resolve") == "true",
             storage_direct: required("storage.direct") == "true",
             set,
@@ -186,6 +208,19 @@ mod tests {
         assert!(Config::load(&[twice]).unwrap_err().0.contains("given twice"));
         let dirs = layer("file a.toml", &[("log.dirs", "/a,/b")]);
         assert!(Config::load(&[dirs]).unwrap_err().0.contains("exactly one"));
+    }
+
+    #[test]
+    fn admin_listener_is_parsed_and_says_whether_somebody_asked_for_it() {
+        let config = Config::load(&[]).unwrap();
+        let admin = config.admin.unwrap();
+        assert_eq!((&*admin.bind.host, admin.bind.port, admin.given), ("127.0.0.1", 9644, false));
+        let load = |value| Config::load(&[layer("file a.toml", &[("admin.listener", value)])]);
+        assert!(load("127.0.0.1:9644").unwrap().admin.unwrap().given);
+        assert_eq!(load("").unwrap().admin, None);
+        for bad in ["9644", "http://127.0.0.1:9644", "::1:9644", "127.0.0.1:99999"] {
+            assert!(load(bad).unwrap_err().0.contains("admin.listener"), "{bad}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The broker.
 
+pub mod admin;
 pub mod api;
 pub mod cli;
 pub mod cluster;

@@ -9,6 +9,9 @@ mod host;
 mod limits;
 mod report;
 
+use crate::admin::core_task::Look;
+use crate::admin::http::Server;
+use crate::admin::watch::Watch;
 use crate::cli::Arguments;
 use crate::cluster::boot::boot;
 use crate::cluster::controller::{Controller, new_partitions};
@@ -29,6 +32,7 @@ use millstream_io::runtime::{Stop, log, mesh, probe, signal};
 use millstream_io::units::NodeId;
 use millstream_shards::recover::{self, RecoverConfig, Recovered};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,6 +62,9 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let directory = claim_directory(&disk, &config, cpus.len())?;
     let offered = check_host(&config, cpus.len())?;
     let listeners = host::bind(&config, cpus.len())?;
+    let (look_seats, look_post) = mesh::<Look>(cpus.len());
+    let watch = Arc::new(Watch::new(look_post, config.data_dir.clone(), config.admin_detail_max));
+    let (admin, admin_address) = start_admin(&config, &watch)?;
     let (mut directories, remover) = DiskTopicDirectories::start(disk, directory.layout().clone())
         .map_err(|error| format!("cannot clear away deleted topics: {error}"))?;
     let mut store = EmbeddedStore::open(&directory.layout().cluster()).map_err(sentence)?;
@@ -77,7 +84,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let (handle, controller) = controller_task::start(controller)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let recovered = recover(&disk, &directory, &image, cpus.len())?;
-    let ready = ready_line(&image.start.config, &listeners, &cpus);
+    let ready = ready_line(&image.start.config, &listeners, &cpus, admin_address);
     let plan = cores::Plan {
         cpus,
         allowed_cpus,
@@ -87,6 +94,8 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         controller: handle,
         seats,
         group_seats,
+        look_seats,
+        watch,
         listeners,
         stop: stop.clone(),
     };
@@ -94,11 +103,25 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     // The last handle on the controller went with the cores, so it ends when its work is done.
     let _ = controller.join();
     remover.join();
+    if let Some(admin) = admin {
+        admin.stop();
+    }
     drop(signals);
     drop(directory);
     log::info("serve", "stopped").emit();
     log::flush(Duration::from_secs(2));
     result
+}
+
+/// Starts to tell metrics and health, long before there is much to tell; says where.
+fn start_admin(
+    config: &Config,
+    watch: &Arc<Watch>,
+) -> Result<(Option<Server>, Option<SocketAddr>), Sentence> {
+    let Some((place, address)) = host::bind_admin(config)? else { return Ok((None, None)) };
+    let server = Server::start(place, watch.clone())
+        .map_err(|error| format!("cannot start the admin listener: {error}"))?;
+    Ok((Some(server), address))
 }
 
 /// Takes the data directory, or says who has it.
@@ -158,18 +181,25 @@ fn this_broker(config: &Config, listeners: &[BoundListener]) -> Broker {
 }
 
 /// The one line on standard output.
-fn ready_line(config: &Config, listeners: &[BoundListener], cpus: &[usize]) -> String {
+fn ready_line(
+    config: &Config,
+    listeners: &[BoundListener],
+    cpus: &[usize],
+    admin: Option<SocketAddr>,
+) -> String {
     let listener = |listener: &BoundListener| {
         format!("{} (clients are told {})", listener.address, shown(&listener.advertised))
     };
     let listeners: Vec<String> = listeners.iter().map(listener).collect();
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let admin = admin.map(|address| format!(", metrics on http://{address}/metrics"));
     format!(
-        "millstream is ready on {}, data in {}, {} core(s) on CPU {}",
+        "millstream is ready on {}, data in {}, {} core(s) on CPU {}{}",
         listeners.join(", "),
         config.data_dir.display(),
         cpus.len(),
-        cpus.join(",")
+        cpus.join(","),
+        admin.unwrap_or_default()
     )
 }
 

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may fail and wait")]
 
+#[path = "broker/admin.rs"]
+mod admin;
+#[path = "broker/admin_hostile.rs"]
+mod admin_hostile;
 #[path = "broker/config.rs"]
 mod config;
 #[path = "broker/data.rs"]
@@ -12,6 +16,8 @@ mod deletions;
 mod fetching;
 #[path = "broker/groups.rs"]
 mod groups;
+#[path = "broker/scrape.rs"]
+mod scrape;
 #[path = "broker/sockets.rs"]
 mod sockets;
 #[path = "broker/start.rs"]

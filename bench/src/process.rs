@@ -74,6 +74,10 @@ impl Launch {
             .args(["--set", &format!("log.dirs={}", data.path().display())])
             .args(["--set", &format!("listeners={address}")])
             .args(["--set", &format!("cores={}", self.cores)]);
+        if !self.settings.iter().any(|setting| setting.starts_with("admin.listener=")) {
+            // Brokers are measured side by side, and there is one default port.
+            command.args(["--set", "admin.listener="]);
+        }
         for setting in &self.settings {
             command.args(["--set", setting]);
         }

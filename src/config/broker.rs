@@ -11,6 +11,22 @@ const NO_MAX: i64 = i32::MAX as i64;
 /// Settings that are the broker's alone; the defaults of topic settings come beside them.
 const OWN_SETTINGS: &[Setting] = &[
     start(
+        "admin.listener",
+        Allowed::Text,
+        Some("127.0.0.1:9644"),
+        "Where metrics and health are told over HTTP, as HOST:PORT; port 0 takes a free port, and \
+         nothing switches it off. The default is left out with a warning when another process has \
+         its port; one that is set must be free. This setting is Millstream's own.",
+    ),
+    start(
+        "admin.metrics.detail.max",
+        Allowed::Int { min: 0, max: NO_MAX },
+        Some("10000"),
+        "The most partitions, topics, groups, or committed offsets that have metrics of their own. \
+         When there are more of a kind, only sums of them are told. This setting is Millstream's \
+         own.",
+    ),
+    start(
         "advertised.listeners",
         Allowed::List,
         None,

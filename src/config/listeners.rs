@@ -126,6 +126,19 @@ fn derived_listener(bind: Endpoint) -> Result<Listener, ListenerError> {
     Ok(Listener { bind, advertised, derived: true })
 }
 
+/// Parses `admin.listener`; `None` when it is switched off.
+pub fn parse_admin(text: &str) -> Result<Option<Endpoint>, ListenerError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.contains("://") {
+        return refuse(format!(
+            "admin.listener says {text}: write HOST:PORT, for example 127.0.0.1:9644"
+        ));
+    }
+    endpoint("admin.listener", text).map(Some)
+}
+
 /// Splits a comma-separated list of endpoints.
 fn endpoints(key: &str, text: &str) -> Result<Vec<Endpoint>, ListenerError> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());

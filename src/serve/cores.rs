@@ -2,8 +2,11 @@
 
 use super::host::{BoundListener, Sentence, sentence};
 use super::{limits, report};
+use crate::admin::core_task::{self as look_task, Look, Watched};
+use crate::admin::health::Phase;
+use crate::admin::watch::Watcher;
 use crate::api::fetch_session::FetchSessions;
-use crate::api::{CoreContext, FreeSpace};
+use crate::api::{CoreContext, FreeSpace, Requests};
 use crate::cluster::controller_task::ControllerHandle;
 use crate::cluster::core_task::{self, CoreOrder};
 use crate::cluster::image::MetadataImage;
@@ -47,6 +50,9 @@ pub struct Plan {
     pub seats: Vec<Seat<CoreOrder>>,
     /// The same, between the coordinators of groups.
     pub group_seats: Vec<Seat<GroupOrder>>,
+    /// The same, for whoever watches the broker.
+    pub look_seats: Vec<Seat<Look>>,
+    pub watch: Watcher,
     pub listeners: Vec<BoundListener>,
     pub stop: Stop,
 }
@@ -66,7 +72,7 @@ pub fn run(
     let inspectors = Pool::start(limits::inspector_threads(cores), &plan.cpus, &plan.allowed_cpus)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let config = shards_config(&plan, &pool);
-    let stop = plan.stop.clone();
+    let (stop, watch) = (plan.stop.clone(), plan.watch.clone());
     let (parts, opened) = parts(plan, &pool, &inspectors);
     let parts = Arc::new(Mutex::new(parts));
     let running = runtime::start(config, recovered, move |context: ShardContext| async move {
@@ -79,11 +85,15 @@ pub fn run(
     })
     .map_err(sentence)?;
     let monitor = StallMonitor::start(running.pulses(), report::log_stall);
-    let opened = all_open(opened).and_then(|()| ready());
+    let opened = all_open(opened).and_then(|()| {
+        watch.enter(Phase::Running);
+        ready()
+    });
     if opened.is_err() {
         stop.trigger();
     }
     stop.wait();
+    watch.enter(Phase::Stopping);
     if let Ok(monitor) = monitor {
         monitor.stop();
     }
@@ -148,13 +158,14 @@ fn parts(
             sockets[core].push((listener.name.clone(), socket));
         }
     }
-    let part = |((seat, group_seat), sockets)| {
+    let part = |(((seat, group_seat), look_seat), sockets)| {
         let (open, opened) = oneshot();
         let parts = Parts {
             image: plan.image.clone(),
             controller: plan.controller.clone(),
             seat,
             group_seat,
+            look_seat,
             sockets,
             admission: admission.clone(),
             pool: pool.clone(),
@@ -167,7 +178,8 @@ fn parts(
         };
         (Some(parts), opened)
     };
-    plan.seats.into_iter().zip(plan.group_seats).zip(sockets).map(part).unzip()
+    let seats = plan.seats.into_iter().zip(plan.group_seats).zip(plan.look_seats);
+    seats.zip(sockets).map(part).unzip()
 }
 
 /// What one core's doors are made of. Moves to the core.
@@ -176,6 +188,7 @@ struct Parts {
     controller: ControllerHandle,
     seat: Seat<CoreOrder>,
     group_seat: Seat<GroupOrder>,
+    look_seat: Seat<Look>,
     /// One socket of each listener, with the listener's name.
     pub sockets: Vec<(String, Bound)>,
     pub admission: Admission,
@@ -215,8 +228,10 @@ async fn serve(parts: Parts, router: Router) {
         inspectors: parts.inspectors,
         free_space: Rc::new(VolumeOf { path: parts.data_dir.clone(), pool: parts.pool.clone() }),
         data_dir: parts.data_dir,
+        requests: Requests::default(),
     });
     let door = Rc::new(Door::new(core, parts.admission, parts.pool, parts.descriptors));
+    let (look_agent, looks) = watched(parts.look_seat, &coordinator, &door);
     let gate = Gate::new();
     let listening = listen(parts.sockets, options, &door, &gate, &parts.stop);
     let (listeners, result) = match listening {
@@ -234,10 +249,26 @@ async fn serve(parts: Parts, router: Router) {
     coordinator.stop().await;
     drain(&door, &gate).await;
     reaper.cancel().await;
+    look_agent.cancel().await;
+    // A walk ends at its next step: nobody can ask any more.
+    let _ = looks.close_and_drain(STOP_PATIENCE).await;
     drop(door);
     group_agent.cancel().await;
     agent.cancel().await;
     drop(post);
+}
+
+/// Starts to answer whoever watches the broker.
+fn watched(seat: Seat<Look>, coordinator: &Coordinator, door: &Rc<Door>) -> (Task<()>, Gate) {
+    let watched = Watched {
+        router: door.core.router.clone(),
+        metadata: door.core.metadata.clone(),
+        coordinator: coordinator.clone(),
+        door: door.clone(),
+    };
+    let (_, mailbox) = seat.open();
+    let gate = Gate::new();
+    (spawn(Queue::Serve, look_task::run(mailbox, watched, gate.clone())), gate)
 }
 
 /// Starts to accept on each socket.

@@ -1,13 +1,15 @@
 //! The broker's place on this machine: settings, CPUs, data directory, addresses.
 
 use super::limits::{PORT_PATIENCE, PORT_PAUSE};
+use crate::admin::http::Place;
 use crate::cli::Arguments;
 use crate::cluster::image::AdvertisedEndpoint;
 use crate::config::{self, Config, Layer, Listener};
 use millstream_io::net::{self, BindError, Bound};
 use millstream_io::runtime::cpus::CoreChoice;
 use millstream_io::runtime::{affinity, log};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::time::Instant;
 
@@ -93,6 +95,39 @@ fn bind_patiently(address: SocketAddr, cores: usize) -> Result<(SocketAddr, Vec<
                 return Err(format!("the port is in use: {error}"));
             }
             result => return result.map_err(sentence),
+        }
+    }
+}
+
+/// Binds the admin listener, if there is to be one, and says where. The default port in use is left
+/// to the listener's own thread.
+pub fn bind_admin(config: &Config) -> Result<Option<(Place, Option<SocketAddr>)>, Sentence> {
+    let Some(admin) = &config.admin else { return Ok(None) };
+    let wanted = &admin.bind;
+    let shown = format!("{}:{}", wanted.host, wanted.port);
+    let address = resolve(&wanted.host, wanted.port)
+        .map_err(|why| format!("admin.listener says {shown}: {why}"))?;
+    let begun = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Ok(bound) => {
+                let address = bound.local_addr().map_err(sentence)?;
+                return Ok(Some((Place::Bound(bound), Some(address))));
+            }
+            Err(error) if error.kind() == ErrorKind::AddrInUse && !admin.given => {
+                return Ok(Some((Place::Default(address), None)));
+            }
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < PORT_PATIENCE =>
+            {
+                pause();
+            }
+            Err(error) => {
+                return Err(format!(
+                    "admin.listener says {shown}: {error}; write an address of this host with a \
+                     port that no other process has, or nothing for no admin listener"
+                ));
+            }
         }
     }
 }

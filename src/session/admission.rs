@@ -12,6 +12,8 @@ pub struct Admission(Arc<Mutex<Counts>>);
 #[derive(Default)]
 struct Counts {
     total: u32,
+    accepted: u64,
+    refused: u64,
     by_address: HashMap<IpAddr, u32>,
 }
 
@@ -55,21 +57,34 @@ impl Admission {
         let address = address.to_canonical();
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.total >= allowed.total {
+            counts.refused += 1;
             return Err(TooMany::Total { allowed: allowed.total });
         }
         let here = counts.by_address.get(&address).copied().unwrap_or(0);
         if here >= allowed.per_address {
+            counts.refused += 1;
             return Err(TooMany::FromAddress { allowed: allowed.per_address });
         }
         counts.total += 1;
+        counts.accepted += 1;
         counts.by_address.insert(address, here + 1);
         Ok(Ticket { admission: self.clone(), address })
     }
 
-    /// Connections at this moment.
-    pub fn total(&self) -> u32 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).total
+    pub fn connections(&self) -> Connections {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Counts { total, accepted, refused, .. } = *counts;
+        Connections { now: total, accepted, refused }
     }
+}
+
+/// Connections of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    pub now: u32,
+    /// Since the start.
+    pub accepted: u64,
+    pub refused: u64,
 }
 
 /// A counted connection.
@@ -110,6 +125,6 @@ mod tests {
         assert_eq!(admission.enter(other, allowed).err(), Some(TooMany::Total { allowed: 3 }));
         drop(first);
         assert!(admission.enter(one, allowed).is_ok());
-        assert_eq!(admission.total(), 2);
+        assert_eq!(admission.connections(), Connections { now: 2, accepted: 4, refused: 2 });
     }
 }

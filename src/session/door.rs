@@ -83,6 +83,11 @@ impl Door {
         self.connections.borrow().values().cloned().collect()
     }
 
+    /// How many there are.
+    pub fn connection_count(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
     pub fn has_connections(&self) -> bool {
         !self.connections.borrow().is_empty()
     }

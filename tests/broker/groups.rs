@@ -15,7 +15,7 @@ use millstream::wire::messages::offset_fetch::{
 };
 
 /// Asks for the coordinator, which makes the internal topic on the way.
-fn coordinator(client: &mut Client, group: &str) -> i16 {
+pub fn coordinator(client: &mut Client, group: &str) -> i16 {
     let request = FindCoordinatorRequest { key: group, ..Default::default() };
     let body = client.call(3, &request);
     let answer: FindCoordinatorResponse<'_> = body.decode(3);
@@ -23,7 +23,7 @@ fn coordinator(client: &mut Client, group: &str) -> i16 {
     answer.error_code
 }
 
-fn commit(client: &mut Client, group: &str, topic: &str, offset: i64) -> i16 {
+pub fn commit(client: &mut Client, group: &str, topic: &str, offset: i64) -> i16 {
     let partition = OffsetCommitRequestPartition {
         partition_index: 0,
         committed_offset: offset,
@@ -46,7 +46,7 @@ fn commit(client: &mut Client, group: &str, topic: &str, offset: i64) -> i16 {
 }
 
 /// Offset, leader epoch and metadata.
-fn committed(client: &mut Client, group: &str, topic: &str) -> (i64, i32, String) {
+pub fn committed(client: &mut Client, group: &str, topic: &str) -> (i64, i32, String) {
     let topics = vec![OffsetFetchRequestTopic { name: topic, partition_indexes: vec![0] }];
     let request =
         OffsetFetchRequest { group_id: group, topics: Some(topics), ..Default::default() };

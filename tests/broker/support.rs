@@ -132,6 +132,10 @@ fn command(data: &Path, arguments: &[String]) -> Command {
     if !arguments.iter().any(|argument| argument.starts_with("--listen")) {
         command.args(["--listen", "127.0.0.1:0"]);
     }
+    // Tests run side by side, and there is one default port.
+    if !arguments.iter().any(|argument| argument.starts_with("admin.")) {
+        command.args(["--set", "admin.listener="]);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     command
 }

@@ -74,7 +74,7 @@ class Broker:
         limits = [f"--{name}={value}" for name, value in (("nofile", self.nofile), ("memlock", self.memlock)) if value]
         prefix = ["setpriv", "--pdeathsig", "KILL", "--"] + (["prlimit", *limits, "--"] if limits else [])
         args = ["--data-dir", self.data_dir, "--listen", self.listen]
-        for key, value in self.settings.items():
+        for key, value in {"admin.listener": "", **self.settings}.items():
             args += ["--set", f"{key}={value}"]
         return prefix + self.wrapper + [binary(), *args]
 

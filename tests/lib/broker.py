@@ -40,7 +40,8 @@ class Broker:
         os.makedirs(self.data, exist_ok=True)
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
         command = [self.binary, "--data-dir", self.data, "--listen", self.bootstrap]
-        for key, value in sorted(self.settings.items()):
+        # Brokers of several stages run side by side, and there is one default port.
+        for key, value in sorted({"admin.listener": "", **self.settings}.items()):
             command += ["--set", f"{key}={value}"]
         self.sink = open(self.log, "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.sink, stdin=subprocess.DEVNULL)

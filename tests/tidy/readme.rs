@@ -143,6 +143,11 @@ fn readme_lists_every_setting_as_the_code_has_it() {
     check_generated("settings", &millstream::cli::settings::markdown());
 }
 
+#[test]
+fn readme_lists_every_metric_as_the_code_has_it() {
+    check_generated("metrics", &millstream::admin::families::markdown());
+}
+
 /// Holds the part of README.md between the comments of `name` to what the code says. With `MEND`
 /// set, the part is replaced instead.
 fn check_generated(name: &str, wanted: &str) {

@@ -1,0 +1,174 @@
+//! The metrics of the cores.
+
+use super::core_task::CoreCounts;
+use super::families::*;
+use super::text::Text;
+use millstream_io::units::bytes_u64;
+use millstream_shards::metrics::{Levels, Metrics, Refused};
+
+/// Writes the counters of every core that answered.
+pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
+    let mut up = text.family(&CORE_UP);
+    for (core, counts) in counts.iter().enumerate() {
+        up.add(&[&core.to_string()], u8::from(counts.is_some()));
+    }
+    let named = |(core, counts): (usize, &Option<CoreCounts>)| {
+        counts.clone().map(|counts| (core.to_string(), counts))
+    };
+    let cores: Vec<(String, CoreCounts)> = counts.iter().enumerate().filter_map(named).collect();
+    let Some((_, first)) = cores.first() else { return };
+    text.value(&CONNECTIONS_ACCEPTED, first.admitted.accepted);
+    text.value(&CONNECTIONS_REFUSED, first.admitted.refused);
+    of_each(text, &cores, |counts| {
+        vec![
+            (&CONNECTIONS, bytes_u64(counts.connections)),
+            (&REQUEST_MEMORY, bytes_u64(counts.request_memory_bytes)),
+        ]
+    });
+    let mut requests = text.family(&REQUESTS);
+    for (core, counts) in &cores {
+        for (api, count) in &counts.requests {
+            requests.add(&[core, api.name()], count);
+        }
+    }
+    let mut refused = text.family(&APPEND_REFUSED);
+    for (core, counts) in &cores {
+        for (reason, count) in reasons(counts.metrics.refused) {
+            refused.add(&[core, reason], count);
+        }
+    }
+    of_each(text, &cores, |counts| counters(counts.metrics));
+    of_each(text, &cores, |counts| levels(counts.levels));
+}
+
+/// Writes families of one sample a core.
+fn of_each(
+    text: &mut Text,
+    cores: &[(String, CoreCounts)],
+    values: impl Fn(&CoreCounts) -> Vec<(&'static Family, u64)>,
+) {
+    let values: Vec<_> = cores.iter().map(|(core, counts)| (core, values(counts))).collect();
+    let families = values.first().map_or(0, |(_, values)| values.len());
+    for place in 0..families {
+        let mut samples = text.family(values[0].1[place].0);
+        for (core, values) in &values {
+            samples.add(&[core], values[place].1);
+        }
+    }
+}
+
+/// Takes every field apart, so that a new one is not forgotten here.
+fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
+    let Metrics {
+        append_batches_total,
+        append_records_total,
+        append_bytes_total,
+        append_duplicates_total,
+        append_refused_total: _, // By reason.
+        refused: _,
+        batch_reencode_total,
+        record_decode_total,
+        rounds_total,
+        round_partitions_total,
+        journal_bytes_total,
+        direct_bytes_total,
+        journal_full_total,
+        fsync_total,
+        behind_bytes_total,
+        checkpoints_total,
+        segments_sealed_total,
+        deletions_total,
+        segments_deleted_total,
+        producers_forgotten_total,
+        reads_total,
+        read_memory_bytes_total,
+        read_file_bytes_total,
+        cold_reads_total,
+        read_corrupt_total,
+        tail_evicted_bytes_total,
+    } = metrics;
+    vec![
+        (&APPEND_BATCHES, append_batches_total),
+        (&APPEND_RECORDS, append_records_total),
+        (&APPEND_BYTES, append_bytes_total),
+        (&APPEND_DUPLICATES, append_duplicates_total),
+        (&BATCH_REENCODE, batch_reencode_total),
+        (&RECORD_DECODE, record_decode_total),
+        (&ROUNDS, rounds_total),
+        (&ROUND_PARTITIONS, round_partitions_total),
+        (&JOURNAL_BYTES, journal_bytes_total),
+        (&DIRECT_BYTES, direct_bytes_total),
+        (&JOURNAL_FULL, journal_full_total),
+        (&FSYNC, fsync_total),
+        (&BEHIND_BYTES, behind_bytes_total),
+        (&CHECKPOINTS, checkpoints_total),
+        (&SEGMENTS_SEALED, segments_sealed_total),
+        (&DELETIONS, deletions_total),
+        (&SEGMENTS_DELETED, segments_deleted_total),
+        (&PRODUCERS_FORGOTTEN, producers_forgotten_total),
+        (&READS, reads_total),
+        (&READ_MEMORY_BYTES, read_memory_bytes_total),
+        (&READ_FILE_BYTES, read_file_bytes_total),
+        (&COLD_READS, cold_reads_total),
+        (&READ_CORRUPT, read_corrupt_total),
+        (&TAIL_EVICTED_BYTES, tail_evicted_bytes_total),
+    ]
+}
+
+fn levels(levels: Levels) -> Vec<(&'static Family, u64)> {
+    let Levels {
+        partitions,
+        staged_bytes,
+        unwritten_bytes,
+        tail_bytes,
+        waiting_appends,
+        waiting_reads,
+        journal_files_live,
+        journal_files_max,
+        failed,
+        full,
+        stalled,
+    } = levels;
+    vec![
+        (&PARTITIONS, partitions),
+        (&STAGED_BYTES, staged_bytes),
+        (&UNWRITTEN_BYTES, unwritten_bytes),
+        (&TAIL_BYTES, tail_bytes),
+        (&WAITING_APPENDS, waiting_appends),
+        (&WAITING_READS, waiting_reads),
+        (&JOURNAL_FILES, journal_files_live),
+        (&JOURNAL_FILES_MAX, journal_files_max),
+        (&STORAGE_FAILED, failed),
+        (&STORAGE_FULL, full),
+        (&STORAGE_STALLED, stalled),
+    ]
+}
+
+fn reasons(refused: Refused) -> [(&'static str, u64); 11] {
+    let Refused {
+        unknown_partition,
+        leader_epoch,
+        out_of_order_sequence,
+        producer_epoch,
+        too_large,
+        invalid_record,
+        invalid_timestamp,
+        storage_failed,
+        storage_full,
+        storage_stalled,
+        stopping,
+    } = refused;
+    [
+        ("unknown_partition", unknown_partition),
+        ("leader_epoch", leader_epoch),
+        ("out_of_order_sequence", out_of_order_sequence),
+        ("producer_epoch", producer_epoch),
+        ("too_large", too_large),
+        ("invalid_record", invalid_record),
+        ("invalid_timestamp", invalid_timestamp),
+        ("storage_failed", storage_failed),
+        ("storage_full", storage_full),
+        ("storage_stalled", storage_stalled),
+        ("stopping", stopping),
+    ]
+}
