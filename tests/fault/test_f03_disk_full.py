@@ -8,6 +8,7 @@ transactions, retention and MQTT have no tests here.
 import os
 import time
 
+from admin import Admin
 from bench import (KAFKA_STORAGE_ERROR, Broker, ClientProducer, Ledger, LoopDisk, Producer, StartFailed, Watcher, budget,
                    create_topic, delete_records, delete_topic, load, log_end, log_start, needs_loop_disk, one_batch, produce_batch,
                    produce_many, read_partition, read_topic, topic_made, until)
@@ -50,10 +51,10 @@ def _everything_else_works(broker, ledger, rss_before):
     assert grown < 200 << 20, f"memory grew by {grown >> 20} MiB while the disk was full"
 
 
-def _full(make_disk, make_broker, spare_megabytes):
+def _full(make_disk, make_broker, spare_megabytes, admin=None):
     """A broker whose disk has only `spare_megabytes` left after its first records."""
     disk, ledger = make_disk(1024), Ledger()
-    broker = make_broker(disk.data_dir)
+    broker = make_broker(disk.data_dir, settings=admin.settings if admin else None)
     with broker.connect() as connection:
         topic_made(connection, TOPIC, PARTITIONS)
         topic_made(connection, "ballast", 1, {"segment.bytes": "4194304"})
@@ -65,13 +66,17 @@ def _full(make_disk, make_broker, spare_megabytes):
 
 
 def test_full_disk_refuses_with_56_in_words_serves_the_rest_and_resumes(make_disk, make_broker):
-    disk, broker, ledger, filler = _full(make_disk, make_broker, 60)
+    admin = Admin()
+    disk, broker, ledger, filler = _full(make_disk, make_broker, 60, admin)
     rss = broker.rss_bytes()
     with broker.connect(timeout=40) as connection:
         code, message = _until_refused(connection, ledger, TOPIC, PARTITIONS)
         assert code == KAFKA_STORAGE_ERROR, f"error {code} ({message}), expected KAFKA_STORAGE_ERROR"
         assert message and any(word in message.lower() for word in ("space", "full")), f"message does not say why: {message!r}"
         assert disk.free_bytes() < 80 << 20
+        until("health names the full disk", lambda: admin.health()["state"] == "full")
+        until("it is not ready", lambda: admin.get("/readyz")[0] == 503)
+        until("the metrics say so too", lambda: admin.sum("millstream_storage_full") >= 1)
         producers = [Producer(ledger, broker.address, TOPIC, PARTITIONS, "plain", records=100, value_bytes=1000, rate=30),
                      Producer(ledger, broker.address, TOPIC, PARTITIONS, "idem", idempotent=True, rate=30),
                      ClientProducer(ledger, broker.address, TOPIC, PARTITIONS, rate=50)]
@@ -82,6 +87,8 @@ def test_full_disk_refuses_with_56_in_words_serves_the_rest_and_resumes(make_dis
             freed = time.monotonic()
             _until_accepted(connection, ledger)
             assert time.monotonic() - freed < 30
+            until("health names it no more", lambda: admin.health()["state"] == "ok")
+            admin.assert_quick()
             time.sleep(2)
             for thread in (*producers, watcher):
                 thread.finish()

@@ -7,8 +7,9 @@ test_groups.py, transactions have no tests here.
 
 import time
 
+from admin import Admin
 from bench import (KAFKA_STORAGE_ERROR, Closed, ClientProducer, Connection, Ledger, Producer, Silent, Watcher, budget,
-                   create_topic, load, log_end, needs_loop_disk, produce_batch, read_topic, topic_made)
+                   create_topic, load, log_end, needs_loop_disk, produce_batch, read_topic, topic_made, until)
 from hotpath import build_batch
 from ledger import payload
 
@@ -18,16 +19,17 @@ SILENCE_SECONDS_MAX = 10
 GRACE_SECONDS = 0.05  # an answer may already be on its way when the ioctl returns
 
 
-def _start(make_disk, make_broker):
+def _start(make_disk, make_broker, admin=None):
     disk = make_disk(2048)
-    broker = make_broker(disk.data_dir)
+    broker = make_broker(disk.data_dir, settings=admin.settings if admin else None)
     with broker.connect() as connection:
         topic_made(connection, TOPIC, PARTITIONS)
     return disk, broker
 
 
 def test_no_ok_after_the_first_failed_flush_no_silence_and_the_ledger_holds(make_disk, make_broker):
-    disk, broker = _start(make_disk, make_broker)
+    admin = Admin()
+    disk, broker = _start(make_disk, make_broker, admin)
     ledger = Ledger()
     raw = [Producer(ledger, broker.address, TOPIC, PARTITIONS, name, timeout=SILENCE_SECONDS_MAX, **{"rate": 150, **how})
            for name, how in (("all", {}), ("one", {"acks": 1}), ("idem", {"idempotent": True}),
@@ -44,6 +46,7 @@ def test_no_ok_after_the_first_failed_flush_no_silence_and_the_ledger_holds(make
         assert all(len(p.acks_at) > 20 for p in raw), f"hardly any load before the cut: {ledger.counts()}"
         if broker.running():
             _answers_storage_errors(broker)
+            _tells_the_failure(admin)
             assert all(p.silences == 0 for p in raw), f"requests without an answer within {SILENCE_SECONDS_MAX} s"
             assert all(any(f[2] == KAFKA_STORAGE_ERROR for f in p.failed_at) for p in raw), (
                 f"no KAFKA_STORAGE_ERROR seen: {[p.errors for p in raw]}")
@@ -72,6 +75,19 @@ def _answers_storage_errors(broker):
         connection.call(3, 4, topics=None, allow_auto_topic_creation=False)
         assert time.monotonic() - began < 2, "observers are slow on a failed disk"
         assert create_topic(connection, "after-the-failure", 1) != 0, "CreateTopics got an ok on a failed disk"
+
+
+def _tells_the_failure(admin):
+    """Health, readiness and metrics name the failure, at once."""
+    for _ in range(20):
+        health = admin.health()
+        assert health["state"] == "failed" and health["directories"][0]["state"] == "failed", health
+        assert not health["storage_stalled"], health
+        status, reason = admin.get("/readyz")
+        assert status == 503 and "restart" in reason, reason
+    until("the metrics say so too", lambda: admin.sum("millstream_storage_failed") >= 1)
+    until("refusals are counted", lambda: admin.sum("millstream_append_refused_total", "storage_failed") >= PARTITIONS)
+    admin.assert_quick()
 
 
 def test_metadata_writes_alone_notice_the_failed_disk(make_disk, make_broker):
