@@ -11,6 +11,7 @@ use super::limits::{
 use super::text;
 use super::watch::Watcher;
 use bytes::Bytes;
+use futures_lite::future::{or, pending};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -69,28 +70,22 @@ impl Server {
 }
 
 fn run(runtime: &Runtime, place: Place, watch: Watcher, stop: &Stop) {
-    runtime.block_on(async {
-        let serving = async {
-            match listener(place).await {
-                Ok(listener) => accept(listener, watch).await,
-                Err(error) => log::warn("admin", "no metrics and health over HTTP: set admin.listener to another HOST:PORT, or to nothing")
-                    .field("reason", error)
-                    .emit(),
+    let serving = async {
+        match listener(place).await {
+            Ok(listener) => accept(listener, watch).await,
+            Err(error) => {
+                log::warn(
+                    "admin",
+                    "no metrics and health over HTTP: set admin.listener to another HOST:PORT, \
+                     or to nothing",
+                )
+                .field("reason", error)
+                .emit();
+                pending().await
             }
-            std::future::pending::<()>().await;
-        };
-        tokio::pin!(serving);
-        let mut stopped = stop.stopped();
-        std::future::poll_fn(|cx| {
-            use std::future::Future;
-            use std::pin::Pin;
-            if Pin::new(&mut stopped).poll(cx).is_ready() {
-                return std::task::Poll::Ready(());
-            }
-            serving.as_mut().poll(cx)
-        })
-        .await;
-    });
+        }
+    };
+    runtime.block_on(or(stop.stopped(), serving));
 }
 
 async fn listener(place: Place) -> io::Result<TcpListener> {
@@ -170,7 +165,10 @@ async fn answer(
         "/metrics" => {
             // Made to its end, for the next one, also when this reader goes away.
             let made = tokio::spawn(async move { watch.text().await }).await;
-            response(StatusCode::OK, text::CONTENT_TYPE, made.unwrap_or_default())
+            match made {
+                Ok(text) => response(StatusCode::OK, text::CONTENT_TYPE, text),
+                Err(_) => words(StatusCode::INTERNAL_SERVER_ERROR, "the text was not made\n"),
+            }
         }
         "/healthz" => {
             let json = watch.health().await.json();

@@ -196,3 +196,7 @@ impl Heard {
 
 /// A handle on the watcher for whoever starts and stops the broker.
 pub type Watcher = Arc<Watch>;
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;
