@@ -1,8 +1,8 @@
 //! How the broker is, in words for a person and for a supervisor.
 
 use millstream_shards::metrics::Levels;
-use serde::Serialize;
-use std::path::PathBuf;
+use serde::{Serialize, Serializer};
+use std::path::{Path, PathBuf};
 
 /// How far the broker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,6 +31,7 @@ pub enum DirectoryState {
 /// A data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Directory {
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     pub state: DirectoryState,
 }
@@ -63,6 +64,9 @@ pub struct Health {
 
 impl Health {
     /// The answer to `/healthz`, one line of JSON.
+    ///
+    /// # Panics
+    /// Never: plain words and numbers have a JSON.
     pub fn json(&self) -> String {
         let shown = Shown {
             state: self.worst(),
@@ -73,8 +77,7 @@ impl Health {
         };
         match serde_json::to_string(&shown) {
             Ok(json) => json + "\n",
-            // A path that is no UTF-8 has no JSON.
-            Err(error) => format!("{{\"state\":\"unknown\",\"reason\":\"{error}\"}}\n"),
+            Err(error) => panic!("health has no JSON: {error}"),
         }
     }
 
@@ -103,6 +106,11 @@ impl Health {
         let states = self.directories.iter().map(|directory| directory.state);
         states.max().unwrap_or(DirectoryState::Ok)
     }
+}
+
+/// A path need not be UTF-8.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 #[derive(Serialize)]

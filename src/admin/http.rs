@@ -5,8 +5,8 @@
 
 use super::health::Health;
 use super::limits::{
-    CONNECTION_TIME, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME, HEADERS_MAX, PORT_PATIENCE,
-    PORT_PAUSE,
+    CONNECTION_TIME, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME, HEADERS_MAX, PLACE_PATIENCE,
+    PORT_PATIENCE, PORT_PAUSE,
 };
 use super::text;
 use super::watch::Watcher;
@@ -21,6 +21,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use millstream_io::log_limited;
 use millstream_io::runtime::{Stop, log};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener as PlainListener};
@@ -30,6 +31,7 @@ use std::time::Instant;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 /// The thread, until [`Server::stop`].
@@ -118,11 +120,13 @@ async fn listener(place: Place) -> io::Result<TcpListener> {
 
 async fn accept(listener: TcpListener, watch: Watcher) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = VecDeque::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let place = place(&places, &mut connections).await;
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(serve(stream, watch.clone(), place));
+                let serving = tokio::spawn(serve(stream, watch.clone(), place));
+                connections.push_back(serving.abort_handle());
             }
             Err(error) => {
                 // Out of descriptors, most likely: the next moment may be better.
@@ -135,7 +139,24 @@ async fn accept(listener: TcpListener, watch: Watcher) {
     }
 }
 
-async fn serve(stream: TcpStream, watch: Watcher, place: OwnedSemaphorePermit) {
+/// Waits for a place. When none comes free, the oldest connection loses its own: it has had far
+/// more time than an answer takes, so who is slow on purpose keeps nobody out.
+async fn place(
+    places: &Arc<Semaphore>,
+    connections: &mut VecDeque<AbortHandle>,
+) -> Option<OwnedSemaphorePermit> {
+    loop {
+        if let Ok(place) = timeout(PLACE_PATIENCE, places.clone().acquire_owned()).await {
+            connections.retain(|connection| !connection.is_finished());
+            return place.ok();
+        }
+        if let Some(oldest) = connections.pop_front() {
+            oldest.abort();
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, watch: Watcher, place: Option<OwnedSemaphorePermit>) {
     let answering = service_fn(move |request| answer(request, watch.clone()));
     let connection = http1::Builder::new()
         .keep_alive(false)

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-/// Connections at one time. More wait in the kernel's line until one ends.
+/// Connections at one time. More wait in the kernel's line for [`PLACE_PATIENCE`], then the oldest is
+/// cut off.
 pub const CONNECTIONS_MAX: usize = 64;
+
+/// See [`CONNECTIONS_MAX`].
+pub const PLACE_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Time to send a whole request head. Slower: the connection is closed.
 pub const HEAD_TIME: Duration = Duration::from_secs(5);

@@ -91,13 +91,29 @@ fn slow_senders_are_cut_off() {
 fn more_connections_than_places_are_served_one_after_the_other() {
     let broker = watched(&[]);
     let at = address(&broker);
-    let mut crowd: Vec<_> = (0..150).map(|_| connect(&at)).collect();
-    for stream in &mut crowd {
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    std::thread::scope(|scope| {
+        let ask = |_| scope.spawn(|| assert_eq!(get(&at, "/healthz").status, 200));
+        let crowd: Vec<_> = (0..150).map(ask).collect();
+        crowd.into_iter().for_each(|one| one.join().unwrap());
+    });
+}
+
+/// Goal: those who take all places and do nothing with them keep nobody out.
+#[test]
+fn silent_connections_and_readers_who_do_not_read_keep_nobody_out() {
+    let broker = watched(&[]);
+    let at = address(&broker);
+    let mut idle: Vec<_> = (0..130).map(|_| connect(&at)).collect();
+    for stream in idle.iter_mut().step_by(2) {
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n");
     }
-    for stream in &mut crowd {
-        assert_eq!(read_answer(stream).status, 200);
-    }
+    let begun = Instant::now();
+    assert_eq!(get(&at, "/healthz").status, 200);
+    // Where 66 stood in line before us, each of them for a moment.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    assert_eq!(get(&at, "/healthz").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 /// Goal: many scrapes share one look at the cores, and one who does not read holds nobody up.
