@@ -15,8 +15,9 @@ pub const PORT_PATIENCE: Duration = Duration::from_secs(2);
 pub const PORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Descriptors that the process takes whatever it serves: standard streams, locks, the metadata
-/// store, signals, and for each core its rings, its bell and its journal files.
-const DESCRIPTORS_FIXED: u64 = 16;
+/// store, signals, the admin listener with a few connections (more wait when there are none left),
+/// and for each core its rings, its bell and its journal files.
+const DESCRIPTORS_FIXED: u64 = 24;
 const DESCRIPTORS_PER_CORE: u64 = 20;
 
 /// Segment files that a core may hold open at least, whatever the limit of the process.
