@@ -56,7 +56,7 @@ pub fn run(mut options: Options) -> Result<bool> {
     let program = options.text("broker").map_or_else(default_broker, PathBuf::from);
     let data = data_root(options.text("data").map(PathBuf::from))?;
     let cores = options.value("cores", "1".to_owned())?;
-    let attach = options.text("attach");
+    let (attach, pid) = (options.text("attach"), options.value("pid", 1)?);
     let out = options.text("out").map(PathBuf::from);
     options.finish()?;
     ensure!(plan.rate > 0.0 && plan.connections > 0 && plan.partitions > 0, "nothing to send");
@@ -64,7 +64,7 @@ pub fn run(mut options: Options) -> Result<bool> {
     host::raise_descriptors()?;
     let cpus = if cores == "1" { Cpus::apart()? } else { Cpus { broker: vec![], client: vec![] } };
     let broker = match attach {
-        Some(text) => Broker::attach(text.parse().context("--attach takes HOST:PORT")?, 1)?,
+        Some(text) => Broker::attach(text.parse().context("--attach takes HOST:PORT")?, pid)?,
         None => {
             let mut launch = one_core(&program, &data, &cpus);
             launch.cores = cores;

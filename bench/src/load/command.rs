@@ -1,8 +1,10 @@
 //! The `load` command: one closed loop of any shape against a broker that runs, for profilers.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
 use super::{FetchLoop, ProduceLoop, Shot, Span, check_ends};
 use crate::batch::Batch;
@@ -18,6 +20,7 @@ struct Shape {
     partitions: i32,
     records: u32,
     value_bytes: usize,
+    warm_up: Duration,
     length: Duration,
 }
 
@@ -38,17 +41,22 @@ pub fn run(mut options: Options) -> Result<bool> {
         partitions: options.value("partitions", 1)?,
         records: options.value("records", 1)?,
         value_bytes: options.value("size", 100)?,
+        warm_up: Duration::from_secs(options.value("warm-up", 1)?),
         length: Duration::from_secs(options.value("seconds", 5)?),
     };
-    let fetch = options.flag("fetch");
+    let (fetch, out) = (options.flag("fetch"), options.text("out").map(PathBuf::from));
     options.finish()?;
     ensure!(shape.connections > 0 && shape.partitions > 0, "nothing to send");
     host::raise_descriptors()?;
-    on_cpus(&Cpus::apart()?.client, || drive(&shape, &broker, fetch))??;
+    let report = on_cpus(&Cpus::apart()?.client, || drive(&shape, &broker, fetch))??;
+    if let Some(path) = out {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(&path, text + "\n").with_context(|| path.display().to_string())?;
+    }
     Ok(true)
 }
 
-fn drive(shape: &Shape, broker: &Broker, fetch: bool) -> Result<()> {
+fn drive(shape: &Shape, broker: &Broker, fetch: bool) -> Result<Value> {
     let mut admin = Admin::connect(broker.address)?;
     let all = shape.partitions * i32::try_from(shape.connections)?;
     let unique = std::process::id();
@@ -61,18 +69,28 @@ fn drive(shape: &Shape, broker: &Broker, fetch: bool) -> Result<()> {
     let driver = Driver::connect(broker.address, shape.connections)?;
     let mut load = ProduceLoop::new(driver, admin.versions, all, shots?, shape.in_flight)?;
     let length = if fetch { Duration::from_secs(1) } else { shape.length };
+    load.time_requests()?;
+    load.run(shape.warm_up, 1)?;
+    load.time_requests()?;
     let (cpu, begun) = (broker.cpu()?, Instant::now());
     let done = load.run(length, 1)?;
-    print("produce", done, broker.cpu()? - cpu, begun.elapsed());
+    let mut report = print("produce", done, broker.cpu()? - cpu, begun.elapsed());
+    if let Some(latency) = load.latency() {
+        let at = |quantile| latency.value_at_quantile(quantile);
+        let (p50, p99, p999) = (at(0.5), at(0.99), at(0.999));
+        println!("latency: us p50 {p50} p99 {p99} p99.9 {p999} max {}", latency.max());
+        report["latency_us"] =
+            json!({ "p50": p50, "p99": p99, "p99.9": p999, "max": latency.max() });
+    }
     load.drain()?;
     let ends = admin.ends(&topic)?;
     check_ends(&ends, &vec![0; load.acked.len()], &load.acked)?;
     if fetch {
         let mut expect = Expect::default();
         expect.add(&batch);
-        read(shape, broker, &admin, &topic, &ends, expect)?;
+        report["fetch"] = read(shape, broker, &admin, &topic, &ends, expect)?;
     }
-    Ok(())
+    Ok(report)
 }
 
 fn read(
@@ -82,7 +100,7 @@ fn read(
     topic: &Topic,
     ends: &[i64],
     expect: Expect,
-) -> Result<()> {
+) -> Result<Value> {
     let back = 2 * i64::from(shape.records);
     let span = |(partition, to): (usize, &i64)| -> Result<Span> {
         Ok(Span { partition: i32::try_from(partition)?, from: (to - back).max(0), to: *to })
@@ -93,11 +111,10 @@ fn read(
     let mut load = FetchLoop::new(driver, admin.versions, topic, expect, lists, 1 << 20)?;
     let (cpu, begun) = (broker.cpu()?, Instant::now());
     let done = load.run(shape.length)?;
-    print("fetch", done, broker.cpu()? - cpu, begun.elapsed());
-    Ok(())
+    Ok(print("fetch", done, broker.cpu()? - cpu, begun.elapsed()))
 }
 
-fn print(what: &str, done: super::Tally, cpu: Duration, elapsed: Duration) {
+fn print(what: &str, done: super::Tally, cpu: Duration, elapsed: Duration) -> Value {
     println!(
         "{what}: {:.0} requests/s, {:.0} records/s; broker CPU {:.2} us a request, {:.3} us a \
          record, {:.0} % of a core",
@@ -107,4 +124,12 @@ fn print(what: &str, done: super::Tally, cpu: Duration, elapsed: Duration) {
         micros(cpu) / done.records as f64,
         cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0
     );
+    let seconds = elapsed.as_secs_f64();
+    json!({
+        "requests_per_second": done.requests as f64 / seconds,
+        "records_per_second": done.records as f64 / seconds,
+        "mb_per_second": done.bytes as f64 / seconds / 1e6,
+        "broker_cpu_us_per_request": micros(cpu) / done.requests as f64,
+        "broker_cpu_us_per_record": micros(cpu) / done.records as f64,
+    })
 }
