@@ -23,12 +23,14 @@ def free_port():
 class Broker:
     """One Millstream process on a directory of its own.
 
-    `settings` are Kafka's broker keys. Standard error and output go to `log`.
+    `settings` are Kafka's broker keys; in a value {bootstrap} stands for the address.
+    Standard error and output go to `log`.
     """
 
     def __init__(self, binary, data, log, settings=None, port=None):
-        self.binary, self.data, self.log, self.settings = binary, data, log, settings or {}
+        self.binary, self.data, self.log = binary, data, log
         self.port = port or free_port()
+        self.settings = {key: value.replace("{bootstrap}", self.bootstrap) for key, value in (settings or {}).items()}
         self.process = None
 
     @property
@@ -83,8 +85,8 @@ class Broker:
 
 
 PROPERTIES = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
+node.id={node}
+controller.quorum.voters={node}@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
@@ -108,7 +110,8 @@ class Kafka(Broker):
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
         config = self.data + ".properties"
         with open(config, "w", encoding="ascii") as out:
-            out.write(PROPERTIES.format(port=self.port, controller=free_port(), data=self.data))
+            out.write(PROPERTIES.format(port=self.port, controller=free_port(), data=self.data,
+                                        node=self.settings.get("node.id", "1")))
             out.writelines(f"{key}={value}\n" for key, value in self.settings.items())
         self.sink = open(self.log, "ab")
         if not os.path.exists(self.data):

@@ -72,6 +72,11 @@ def with_librdkafka(*args):
     return command
 
 
+def with_kafka_python_suite():
+    tools.kafka_python_suite()
+    return [PYTHON, client("kafka_python_suite.py"), "{bootstrap}", "{reference}"]
+
+
 def with_java(path, *args):
     def command():
         tools.java()
@@ -85,6 +90,10 @@ GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.ses
 
 # Members that come together are in the first generation together: some of its tests count on it.
 LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
+
+# As its own fixtures set the brokers up that they start.
+KAFKA_PYTHON = {"num.partitions": "4", "node.id": "0", "advertised.listeners": "PLAINTEXT://{bootstrap}",
+                "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
@@ -108,6 +117,7 @@ STAGES = [
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
     Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=GROUPS),
+    Stage("kafka-python-suite", "kafka-python's own integration tests", with_kafka_python_suite, 300, settings=KAFKA_PYTHON),
     Stage("librdkafka", "librdkafka's own test suite", with_librdkafka(), 900, settings=LIBRDKAFKA, long=True),
     Stage("librdkafka-consumer", "what of librdkafka's tests concerns groups, with the consumer protocol",
           with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),

@@ -120,6 +120,12 @@ def fault_python():
     return _venv("fault-venv", os.path.join(ROOT, "tests", "fault", "requirements.txt"))
 
 
+@functools.cache
+def kafka_python_suite():
+    """A virtual environment for the tests of kafka-python; returns its interpreter."""
+    return _venv("kafka-python-venv", os.path.join(CLIENTS, "kafka-python", "requirements.txt"))
+
+
 def _venv(name, wanted):
     directory, fresh, mark = built(name, wanted)
     interpreter = os.path.join(directory, "bin", "python")
