@@ -9,7 +9,6 @@ taken out.
 
 import argparse
 import concurrent.futures
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import allowlist  # noqa: E402
 import tools  # noqa: E402
 
 OURS = os.path.join(HERE, "librdkafka")
@@ -46,8 +46,8 @@ class Row:
         self.part = words[2] if len(words) > 2 else ""
         self.name = f"{self.number} {self.part}".strip()
 
-    def log(self, when):
-        return os.path.join(LOGS, when, re.sub(r"\W+", "-", self.name).strip("-") + ".log")
+    def file(self, when, ending):
+        return os.path.join(LOGS, when, re.sub(r"\W+", "-", self.name).strip("-") + ending)
 
 
 def lines(name):
@@ -55,36 +55,19 @@ def lines(name):
         return [line.rstrip() for line in source if line.strip() and not line.startswith("#")]
 
 
-def allowed():
-    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines("suite.allow"))
-
-
 def sources():
     """The suite's folder, copied from cargo's own and built; a minute the first time."""
     manifest, lock = os.path.join(OURS, "Cargo.toml"), os.path.join(OURS, "Cargo.lock")
-    tools.call(["cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest])
-    listed = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest],
-                            capture_output=True, text=True, check=True)
-    origin = next(os.path.dirname(package["manifest_path"]) for package in json.loads(listed.stdout)["packages"]
-                  if package["name"] == PACKAGE)
+    origin = tools.crate(manifest, PACKAGE)
     directory, fresh, mark = tools.built("librdkafka", lock, os.path.abspath(__file__))
     if not fresh:
         shutil.rmtree(directory)
         shutil.copytree(os.path.join(origin, "librdkafka"), directory)
         for name, old, new in EDITS:
-            edit(os.path.join(directory, "tests", name), old, new)
+            tools.edit(os.path.join(directory, "tests", name), old, new)
         build(directory)
         mark()
     return os.path.join(directory, "tests")
-
-
-def edit(path, old, new):
-    with open(path, encoding="utf-8") as source:
-        text = source.read()
-    if old not in text:
-        raise ValueError(f"{path} says {old!r} no more")
-    with open(path, "w", encoding="utf-8") as out:
-        out.write(text.replace(old, new))
 
 
 def build(directory):
@@ -96,23 +79,26 @@ def build(directory):
             tools.call(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
-def configuration(bootstrap):
-    path = os.path.join(LOGS, "test.conf")
-    with open(path, "w", encoding="ascii") as out:
-        out.write(f"bootstrap.servers={bootstrap}\ntest.topic.random=true\nbroker.address.family=v4\n")
-    return path
+def configuration(row, when, bootstrap):
+    """A file of settings. Each line gets names of its own: the library's first client seeds the chance that
+    names come from with the milliseconds of the clock, so of a hundred processes some take the same names."""
+    with open(row.file(when, ".conf"), "w", encoding="ascii") as out:
+        out.write(f"bootstrap.servers={bootstrap}\nbroker.address.family=v4\nenable.random.seed=false\n"
+                  f"test.topic.random=true\ntest.topic.prefix=rdkafkatest-{os.path.basename(row.file(when, ''))}\n")
+    return out.name
 
 
-def run(row, when, where, bootstrap, conf):
+def run(row, when, where, bootstrap):
     """("PASS", ""), ("SKIP", why) or ("FAIL", why)."""
-    environment = dict(os.environ, LD_LIBRARY_PATH="../src:../src-cpp", RDKAFKA_TEST_CONF=conf, TESTS=row.number,
-                       TEST_KAFKA_VERSION=LIKE_KAFKA, TEST_LEVEL="2", KAFKA_PATH=OURS, BROKERS=bootstrap)
+    environment = dict(os.environ, LD_LIBRARY_PATH="../src:../src-cpp", TESTS=row.number,
+                       RDKAFKA_TEST_CONF=configuration(row, when, bootstrap), TEST_KAFKA_VERSION=LIKE_KAFKA, TEST_LEVEL="2",
+                       KAFKA_PATH=OURS, BROKERS=bootstrap)
     if row.part:
         environment["SUBTESTS"] = row.part
     if when == "consumer":
         environment["TEST_CONSUMER_GROUP_PROTOCOL"] = "consumer"
     command = ["./test-runner", "-p1", "-L", "-s", "noautocreate" if when == "noauto" else "default"]
-    with open(row.log(when), "wb") as log:
+    with open(row.file(when, ".log"), "wb") as log:
         child = subprocess.Popen(command, cwd=where, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                                  stderr=subprocess.STDOUT, start_new_session=True)
         try:
@@ -125,7 +111,7 @@ def run(row, when, where, bootstrap, conf):
             except ProcessLookupError:
                 pass
             child.wait()
-    with open(row.log(when), encoding="utf-8", errors="replace") as log:
+    with open(row.file(when, ".log"), encoding="utf-8", errors="replace") as log:
         return judged(row, code, re.sub(r"\x1b\[[0-9;]*m", "", log.read()))
 
 
@@ -145,16 +131,6 @@ def judged(row, code, log):
     return "PASS", ""
 
 
-def verdict(row, outcome, why, excused):
-    """What to print, with the allow-list taken into account."""
-    excuse = excused.get(row.name)
-    if excuse is None:
-        return outcome, why
-    if outcome == "FAIL":
-        return "SKIP", f"{excuse} ({why[:200]})"
-    return "FAIL", f"stands in suite.allow ({excuse}), but the outcome is {outcome}: take it out"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
@@ -162,17 +138,15 @@ def main():
     parser.add_argument("--only", default="", help="lines that contain this")
     parser.add_argument("--reference", action="store_true", help="nothing may fail")
     args = parser.parse_args()
-    excused = {} if args.reference else allowed()
+    excused = {} if args.reference else allowlist.read(os.path.join(OURS, "suite.allow"))
     rows = [row for row in map(Row, lines("suite.tests")) if args.when in row.whens and args.only in row.name]
     os.makedirs(os.path.join(LOGS, args.when), exist_ok=True)
-    where = sources()
-    conf, failed = configuration(args.bootstrap), 0
+    where, failed = sources(), 0
     with concurrent.futures.ThreadPoolExecutor(1 if args.when == "long" else PARALLEL) as pool:
-        jobs = {pool.submit(run, row, args.when, where, args.bootstrap, conf): row for row in rows}
+        jobs = {pool.submit(run, row, args.when, where, args.bootstrap): row for row in rows}
         for job in concurrent.futures.as_completed(jobs):
-            outcome, why = verdict(jobs[job], *job.result(), excused)
-            failed += outcome == "FAIL"
-            print(f"{outcome} {jobs[job].name}{': ' if why else ''}{why}", flush=True)
+            name = jobs[job].name
+            failed += allowlist.show(name, *allowlist.verdict(name, *job.result(), excused))
     for name in os.listdir(where):
         if name.startswith("stats_"):
             os.unlink(os.path.join(where, name))

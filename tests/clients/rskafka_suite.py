@@ -19,7 +19,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import tools  # noqa: E402
 
-VERSION = "0.6.0"
 SECONDS_MAX = 60
 PARALLEL = 4
 SUITES = ("client", "consumer", "produce_consume", "producer")
@@ -30,11 +29,7 @@ NEEDS = {"java": "needs a JVM that downloads jars by itself", "test_sasl": "need
 def sources():
     """The crate's folder, copied from cargo's own to where it may be built."""
     manifest = os.path.join(HERE, "rust", "Cargo.toml")
-    tools.call(["cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest])
-    listed = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest],
-                            capture_output=True, text=True, check=True)
-    origin = next(os.path.dirname(package["manifest_path"]) for package in json.loads(listed.stdout)["packages"]
-                  if (package["name"], package["version"]) == ("rskafka", VERSION))
+    origin = tools.crate(manifest, "rskafka")
     lock = os.path.join(HERE, "rust", "rskafka-suite.lock")
     directory, fresh, mark = tools.built("rskafka", lock)
     if not fresh:

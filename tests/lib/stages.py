@@ -77,6 +77,13 @@ def with_kafka_python_suite():
     return [PYTHON, client("kafka_python_suite.py"), "{bootstrap}", "{reference}"]
 
 
+def with_rdkafka_suite():
+    """Building librdkafka once more takes its time; the stage's own begins behind it."""
+    tools.rust_command()
+    tools.call([PYTHON, client("rdkafka_suite.py"), "--build"])
+    return [PYTHON, client("rdkafka_suite.py"), "{bootstrap}", "{reference}"]
+
+
 def with_java(path, *args):
     def command():
         tools.java()
@@ -90,6 +97,8 @@ GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.ses
 
 # Members that come together are in the first generation together: some of its tests count on it.
 LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
+
+RDKAFKA = {"num.partitions": "3", "node.id": "0"}
 
 # As its own fixtures set the brokers up that they start.
 KAFKA_PYTHON = {"num.partitions": "4", "node.id": "0", "advertised.listeners": "PLAINTEXT://{bootstrap}",
@@ -118,6 +127,7 @@ STAGES = [
           with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
     Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=GROUPS),
     Stage("kafka-python-suite", "kafka-python's own integration tests", with_kafka_python_suite, 300, settings=KAFKA_PYTHON),
+    Stage("rust-rdkafka-suite", "rust-rdkafka's own tests", with_rdkafka_suite, 300, settings=RDKAFKA),
     Stage("librdkafka", "librdkafka's own test suite", with_librdkafka(), 900, settings=LIBRDKAFKA, long=True),
     Stage("librdkafka-consumer", "what of librdkafka's tests concerns groups, with the consumer protocol",
           with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),

@@ -7,6 +7,7 @@ build directory, except through apt-get when run by root.
 
 import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -95,6 +96,25 @@ def rust_command(*words):
     if not shutil.which("cargo"):
         raise Missing("Rust's cargo (Debian's own is too old: use rustup)")
     return ["cargo", *words]
+
+
+def crate(manifest, name):
+    """The folder in which cargo keeps the sources of a package that `manifest` names."""
+    call(["cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest])
+    listed = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest],
+                            capture_output=True, text=True, check=True)
+    return next(os.path.dirname(package["manifest_path"]) for package in json.loads(listed.stdout)["packages"]
+                if package["name"] == name)
+
+
+def edit(path, old, new):
+    """Replaces a text in fetched sources."""
+    with open(path, encoding="utf-8") as source:
+        text = source.read()
+    if old not in text:
+        raise ValueError(f"{path} says {old!r} no more")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text.replace(old, new))
 
 
 @functools.cache
