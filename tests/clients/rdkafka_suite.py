@@ -20,16 +20,22 @@ import tools  # noqa: E402
 
 OURS = os.path.join(HERE, "rdkafka")
 LIKE_KAFKA = "4.0.0"
-SECONDS_MAX = 60
+SECONDS_MAX = 45
 PARALLEL = 4
-SUITES = ("test_admin", "test_high_consumers", "test_high_producers", "test_low_consumers", "test_low_producers",
-          "test_metadata", "test_transactions")
+SUITES = ("test_transactions", "test_admin", "test_high_consumers", "test_high_producers", "test_low_consumers",
+          "test_low_producers", "test_metadata")
 # Where the suite takes for granted that the broker is at localhost:9092: file, text, its stead.
 EDITS = (("test_high_producers.rs", '"bootstrap.servers", "localhost"', '"bootstrap.servers", get_bootstrap_server()'),
          ("test_metadata.rs", "broker_metadata[0].port(), 9092",
           'broker_metadata[0].port().to_string(), get_bootstrap_server().rsplit(\':\').next().unwrap()'))
+# A race in the client, between assign() and a callback: on a busy machine it is lost against any broker.
+RACES = {"test_low_consumers::test_produce_consume_message_queue_nonempty_callback": 3}
 # They pass without a broker as well, so they tell nothing of it.
-CLIENT_ONLY = set()
+CLIENT_ONLY = {"test_admin::test_event_errors", "test_high_consumers::test_invalid_max_poll_interval",
+               "test_high_producers::test_future_producer_send_full", "test_high_producers::test_future_undelivered",
+               "test_low_consumers::test_invalid_consumer_position", "test_low_producers::test_base_producer_opaque_arc",
+               "test_low_producers::test_base_producer_queue_full", "test_low_producers::test_fatal_errors",
+               "test_metadata::test_client_config"}
 
 
 def sources():
@@ -93,12 +99,19 @@ def main():
         for suite in SUITES:
             for test in tests(executables[suite]):
                 name = f"{suite}::{test}"
+                if test.startswith("utils::") and suite != SUITES[0]:
+                    continue  # each of them carries it
                 if name in CLIENT_ONLY:
                     allowlist.show(name, "SKIP", "concerns the client alone")
                 elif args.only in name:
                     jobs[name] = pool.submit(run, executables[suite], test, args.bootstrap)
         for name, job in jobs.items():
-            failed += allowlist.show(name, *allowlist.verdict(name, *job.result(), excused))
+            outcome, why = job.result()
+            suite, test = name.split("::", 1)
+            for _ in range(RACES.get(name, 0)):
+                if outcome == "FAIL":
+                    outcome, why = run(executables[suite], test, args.bootstrap)
+            failed += allowlist.show(name, *allowlist.verdict(name, outcome, why, excused))
     for name in set() if args.only else set(excused) - set(jobs):
         failed += allowlist.show(name, "FAIL", "stands in the allow-list, but there is no such test")
     sys.exit(1 if failed else 0)
