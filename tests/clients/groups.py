@@ -4,8 +4,9 @@ All join one group on one topic while records keep coming. One joins late, one
 leaves, one is killed, static ones restart. Every partition must have one owner
 in the end, every record must be seen, none twice but for those behind the last
 commit of one that was killed, and the committed offsets must be the ends. The
-members are told to use the range assignor, which all of them share. A client
-that cannot be installed is skipped by name.
+members are told to use the range assignor, which all of them share; those that
+have the cooperative-sticky one form groups of it too. A client that cannot be
+installed is skipped by name.
 """
 
 import argparse
@@ -41,15 +42,15 @@ class Wrong(Exception):
 class Member:
     """One running client program, and what it has said."""
 
-    def __init__(self, client, crew, instance=None, next=False):
-        protocol = ["consumer"] if next else []
+    def __init__(self, client, crew, instance=None, protocol=""):
+        words = [protocol] if protocol else []
         self.client, self.name, self.instance = client, client.name, instance
-        self.adds = next  # the new protocol tells what is added
+        self.adds = bool(protocol)  # it tells what is added, not what it has
         self.owned = None  # the partitions it says it has; None before the first
         self.records, self.commits, self.changes = [], {}, 0
         self.said = tempfile.TemporaryFile("w+b")
         self.process = subprocess.Popen(
-            client.command("group", crew.bootstrap, crew.topic, crew.group, *([instance or "-"] if instance or protocol else []), *protocol),
+            client.command("group", crew.bootstrap, crew.topic, crew.group, *([instance or "-"] if instance or words else []), *words),
             stdout=subprocess.PIPE, stderr=self.said, stdin=subprocess.DEVNULL)
         self.reader = threading.Thread(target=self._listen, daemon=True)
         self.reader.start()
@@ -129,17 +130,17 @@ class Feed(threading.Thread):
 class Crew:
     """The members of one group, those that are gone, and the records that come meanwhile."""
 
-    def __init__(self, bootstrap, admin, name, next=False):
-        self.bootstrap, self.admin, self.next = bootstrap, admin, next
+    def __init__(self, bootstrap, admin, name, protocol=""):
+        self.bootstrap, self.admin, self.protocol = bootstrap, admin, protocol
         self.topic = self.group = f"groups-{name}-{os.getpid()}"
         self.members, self.gone, self.killed = [], [], []
         rawkafka.create_topic_and_wait(admin, self.topic, PARTITIONS)
         self.feed = Feed(bootstrap, self.topic)
         self.feed.start()
 
-    def add(self, client, instance=None, next=None):
+    def add(self, client, instance=None, protocol=None):
         """One more member, of the crew's protocol or another."""
-        self.members.append(Member(client, self, instance, self.next if next is None else next))
+        self.members.append(Member(client, self, instance, self.protocol if protocol is None else protocol))
         return self.members[-1]
 
     def remove(self, member, kill=False):
@@ -269,10 +270,10 @@ def rolled(crew, kinds):
     for kind in kinds * 2:
         crew.add(kind)
     crew.settle()
-    for next, kind_of_group in ((True, "consumer"), (False, "classic")):
+    for protocol, kind_of_group in (("consumer", "consumer"), ("", "classic")):
         for member in list(crew.members):
             crew.remove(member)
-            crew.add(member.client, next=next)
+            crew.add(member.client, protocol=protocol)
             crew.settle()
             time.sleep(0.5)
         if crew.kind() != kind_of_group:
@@ -288,7 +289,7 @@ def hosted(crew, kinds):
     guests = [kind for kind in kinds if kind.next]
     joined = []
     for kind in guests:
-        joined.append(crew.add(kind, next=True))
+        joined.append(crew.add(kind, protocol="consumer"))
         crew.settle()
     if crew.kind() != "consumer":
         raise Wrong(f"the group is {crew.kind()} with members of both protocols")
@@ -341,6 +342,11 @@ def static(crew, kinds):
     crew.finish()
 
 
+def each_first(kinds):
+    """(kind, all kinds with that one as the first)"""
+    return [(kind, kinds[i:] + kinds[:i]) for i, kind in enumerate(kinds)]
+
+
 def available(names):
     """The clients with a group verb that are here or can be brought in."""
     found = []
@@ -355,10 +361,10 @@ def available(names):
     return found
 
 
-def check(name, bootstrap, admin, label, action, next=False):
+def check(name, bootstrap, admin, label, action, protocol):
     """Prints the line of one check; whether it passed."""
     started = time.monotonic()
-    crew = Crew(bootstrap, admin, label, next)
+    crew = Crew(bootstrap, admin, label, protocol)
     try:
         action(crew)
     except Wrong as wrong:
@@ -381,16 +387,20 @@ def main():
         probe = f"groups-probe-{os.getpid()}"
         rawkafka.create_topic_and_wait(admin, probe)
         wait_for_groups(admin, probe)
-        jobs = [("mixed", mixed.__doc__, mixed, kinds), ("static", static.__doc__, static, [k for k in kinds if k.instance])]
-        for i, kind in enumerate(kinds):
-            jobs.append((f"lead-{kind.name}", f"{kind.name} leads, all others follow, also when it is killed", each_leads, kinds[i:] + kinds[:i]))
+        jobs = [("mixed", mixed.__doc__, mixed, kinds, ""), ("static", static.__doc__, static, [k for k in kinds if k.instance], "")]
         if 68 in admin.versions():
             next = [k for k in kinds if k.next]
-            jobs[1:1] = [("next", next_protocol.__doc__, next_protocol, next), ("rolled", rolled.__doc__, rolled, next),
-                         ("hosted", hosted.__doc__, hosted, kinds if next else [])]
-        for label, name, action, crew_kinds in jobs:
+            jobs[1:1] = [("next", next_protocol.__doc__, next_protocol, next, "consumer"),
+                         ("rolled", rolled.__doc__, rolled, next, ""),
+                         ("hosted", hosted.__doc__, hosted, kinds if next else [], "")]
+        for kind, crew_kinds in each_first(kinds):
+            jobs.append((f"lead-{kind.name}", f"{kind.name} leads, all others follow, also when it is killed", each_leads, crew_kinds, ""))
+        for kind, crew_kinds in each_first([k for k in kinds if k.cooperative]):
+            name = f"{kind.name} leads all others that know the cooperative-sticky assignor, also when it is killed"
+            jobs.append((f"cooperative-{kind.name}", name, each_leads, crew_kinds, "cooperative"))
+        for label, name, action, crew_kinds, protocol in jobs:
             if args.only in label and crew_kinds:
-                failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds), label == "next")
+                failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds), protocol)
     sys.exit(1 if failed else 0)
 
 

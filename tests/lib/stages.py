@@ -118,7 +118,7 @@ STAGES = [
     Stage("group-rules", "groups call by call: joining, assignments, fencing, commits, operators' requests, silent members, both protocols",
           [PYTHON, client("grouprules.py"), "{bootstrap}", "{reference}"], 200, settings=GROUPS),
     Stage("groups", "clients of every kind in one group: they come, go, restart and are killed; every record once, commits exact",
-          with_clients("groups.py", "{bootstrap}"), 500, settings=GROUPS),
+          with_clients("groups.py", "{bootstrap}"), 700, settings=GROUPS),
     Stage("scaling", "a group of the consumer protocol grows and shrinks while it reads and commits",
           with_clients("scaling.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",

@@ -34,6 +34,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -189,9 +190,10 @@ public final class Judge {
         p.put("group.id", group);
         p.put("enable.auto.commit", "false");
         p.put("auto.offset.reset", "earliest");
-        p.put("group.protocol", protocol);
-        if (protocol.equals("classic")) {
-            p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
+        p.put("group.protocol", protocol.equals("consumer") ? "consumer" : "classic");
+        if (!protocol.equals("consumer")) {
+            p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer."
+                    + (protocol.equals("cooperative") ? "CooperativeStickyAssignor" : "RangeAssignor"));
             p.put("session.timeout.ms", "6000");
             p.put("heartbeat.interval.ms", "500");
         }
@@ -214,27 +216,45 @@ public final class Judge {
         }));
         failed.set(true);
         try (consumer) {
-            consumer.subscribe(List.of(topic), new Told());
+            Told told = new Told(consumer);
+            consumer.subscribe(List.of(topic), told);
             while (!stopped.get()) {
-                Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     ArrayNode where = JSON.createArrayNode().add(record.partition()).add(record.offset());
                     show("record", where);
-                    ends.put(new TopicPartition(topic, record.partition()), new OffsetAndMetadata(record.offset() + 1));
+                    told.ends.put(new TopicPartition(topic, record.partition()), new OffsetAndMetadata(record.offset() + 1));
                 }
-                if (!ends.isEmpty()) {
-                    consumer.commitSync(ends);
-                    ObjectNode committed = JSON.createObjectNode();
-                    ends.forEach((at, end) -> committed.put(Integer.toString(at.partition()), end.offset()));
-                    show("committed", committed);
+                try {
+                    told.commit();
+                } catch (RebalanceInProgressException error) {
+                    if (!protocol.equals("cooperative")) {
+                        throw error;
+                    } // reading goes on there: it is committed after the next poll, or in it, before a partition goes
                 }
             }
         }
         failed.set(false);
     }
 
-    /** Shows what comes and goes. */
+    /** Shows what comes and goes, and commits before it goes. */
     private static final class Told implements ConsumerRebalanceListener {
+        private final KafkaConsumer<byte[], byte[]> consumer;
+        private final Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+
+        private Told(KafkaConsumer<byte[], byte[]> consumer) {
+            this.consumer = consumer;
+        }
+
+        private void commit() {
+            if (!ends.isEmpty()) {
+                consumer.commitSync(ends);
+                ObjectNode committed = JSON.createObjectNode();
+                ends.forEach((at, end) -> committed.put(Integer.toString(at.partition()), end.offset()));
+                show("committed", committed);
+                ends.clear();
+            }
+        }
+
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
             show("assigned", numbers(partitions));
@@ -242,6 +262,7 @@ public final class Judge {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            commit();
             show("revoked", numbers(partitions));
         }
 

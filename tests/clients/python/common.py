@@ -17,8 +17,9 @@ a message and exit code 1.
 
 A member of a group is a static one with an ID other than "-". PROTOCOL is
 "classic" or, for clients that know it, "consumer" (KIP-848), where the broker
-assigns and says when heartbeats are due. Otherwise it uses the range assignor, a session of 6 s and a heartbeat
-every 0.5 s, starts at the earliest record where nothing is committed, and
+assigns and says when heartbeats are due, or "cooperative", with the
+cooperative-sticky assignor (KIP-429). Otherwise it uses the range assignor. A
+member has a session of 6 s and a heartbeat every 0.5 s, starts at the earliest record where nothing is committed, and
 commits what it took after every batch, before it takes more or gives partitions
 away. It prints JSON lines at once: {"assigned": [partition, ...]},
 {"revoked": [...] or null for all}, {"record": [partition, offset]} for each

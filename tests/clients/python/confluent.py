@@ -4,7 +4,7 @@ import json
 import sys
 
 from common import Digest, Stopped, lines, main, records, show, show_record
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 
 def producer(bootstrap, codec, failures):
@@ -109,24 +109,39 @@ def drain(bootstrap, topic):
 def group(bootstrap, topic, name, instance="-", protocol="classic"):
     stopped = Stopped()
     how = {"partition.assignment.strategy": "range", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+    if protocol == "cooperative":
+        how["partition.assignment.strategy"] = "cooperative-sticky"
     if protocol == "consumer":
         how = {"group.protocol": protocol}
     if instance != "-":
         how["group.instance.id"] = instance
     client = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
                        "max.poll.interval.ms": 10_000, "fetch.wait.max.ms": 200, **how})
-    client.subscribe([topic], on_assign=lambda _, parts: show(assigned=[p.partition for p in parts]),
-                     on_revoke=lambda _, parts: show(revoked=[p.partition for p in parts]))
+    ends = {}
+
+    def commit():
+        if ends:
+            client.commit(offsets=[TopicPartition(topic, p, o) for p, o in ends.items()], asynchronous=False)
+            show(committed=ends)
+            ends.clear()
+
+    def revoked(_, parts):
+        commit()
+        show(revoked=[p.partition for p in parts])
+
+    client.subscribe([topic], on_assign=lambda _, parts: show(assigned=[p.partition for p in parts]), on_revoke=revoked)
     while not stopped:
-        ends = {}
         for message in client.consume(500, timeout=0.2):
             if message.error():
                 raise KafkaException(message.error())
             show(record=[message.partition(), message.offset()])
             ends[message.partition()] = message.offset() + 1
-        if ends:
-            client.commit(offsets=[TopicPartition(topic, p, o) for p, o in ends.items()], asynchronous=False)
-            show(committed=ends)
+        try:
+            commit()
+        except KafkaException as error:
+            # Reading goes on during a cooperative rebalance: it is committed in the next round, or before a partition goes.
+            if protocol != "cooperative" or error.args[0].code() not in (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS):
+                raise
     client.close()
 
 

@@ -5,7 +5,9 @@ import sys
 
 from common import Digest, Stopped, lines, main, records, show, show_record
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError
 
 
 def producer(bootstrap, codec):
@@ -74,31 +76,45 @@ def drain(bootstrap, topic):
 
 
 class Told(ConsumerRebalanceListener):
-    """Shows what comes and goes."""
+    """Shows what comes and goes, and commits before it goes."""
+
+    def __init__(self, client):
+        self.client, self.ends = client, {}
+
+    def commit(self):
+        if self.ends:
+            self.client.commit({where: OffsetAndMetadata(end, "", -1) for where, end in self.ends.items()})
+            show(committed={where.partition: end for where, end in self.ends.items()})
+            self.ends.clear()
 
     def on_partitions_assigned(self, assigned):
         show(assigned=sorted(where.partition for where in assigned))
 
     def on_partitions_revoked(self, revoked):
+        self.commit()
         show(revoked=sorted(where.partition for where in revoked))
 
 
-def group(bootstrap, topic, name, instance=None):
+def group(bootstrap, topic, name, instance="-", protocol="classic"):
     stopped = Stopped()
+    assignor = CooperativeStickyAssignor if protocol == "cooperative" else RangePartitionAssignor
     client = KafkaConsumer(bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
-                           partition_assignment_strategy=[RangePartitionAssignor], session_timeout_ms=6000,
+                           partition_assignment_strategy=[assignor], session_timeout_ms=6000,
                            heartbeat_interval_ms=500, max_poll_interval_ms=10_000, fetch_max_wait_ms=200,
-                           **({"group_instance_id": instance} if instance else {}))
-    client.subscribe([topic], listener=Told())
+                           **({"group_instance_id": instance} if instance != "-" else {}))
+    told = Told(client)
+    client.subscribe([topic], listener=told)
     while not stopped:
         found = client.poll(timeout_ms=200)
         for where, batch in found.items():
             for record in batch:
                 show(record=[where.partition, record.offset])
-        if found:
-            ends = {where: batch[-1].offset + 1 for where, batch in found.items()}
-            client.commit({where: OffsetAndMetadata(end, "", -1) for where, end in ends.items()})
-            show(committed={where.partition: end for where, end in ends.items()})
+        told.ends.update({where: batch[-1].offset + 1 for where, batch in found.items()})
+        try:
+            told.commit()
+        except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError):
+            if protocol != "cooperative":
+                raise  # there, reading goes on during a rebalance: it is committed after the next poll, or in it
     client.close()
 
 

@@ -152,14 +152,18 @@ func (c client) bounds(topic string) (judge.Left, map[int32]int64, error) {
 	return ends, starts, nil
 }
 
-func (c client) Group(ctx context.Context, topic, group, instance string) error {
+func (c client) Group(ctx context.Context, topic, group, instance, protocol string) error {
 	told := func(what string) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 			judge.Show(what, append([]int32{}, partitions[topic]...))
 		}
 	}
+	balancer := kgo.RangeBalancer()
+	if protocol == "cooperative" {
+		balancer = kgo.CooperativeStickyBalancer()
+	}
 	options := []kgo.Opt{kgo.SeedBrokers(c.bootstrap), kgo.FetchMaxWait(200 * time.Millisecond), kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.RangeBalancer()),
+		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(balancer),
 		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsAssigned(told("assigned")),
 		kgo.OnPartitionsRevoked(told("revoked")), kgo.OnPartitionsLost(told("revoked"))}

@@ -56,8 +56,9 @@ type Client interface {
 	Load(topic, codec string, lines func(send func(partition int32, line []byte) error) error) error
 	// Read gives every record of the topic, up to the ends seen at the start.
 	Read(topic string, take func(*Record)) error
-	// Group is a member of a group until the context ends; `instance` is empty for a dynamic one.
-	Group(ctx context.Context, topic, group, instance string) error
+	// Group is a member of a group until the context ends; `instance` is empty for a dynamic one,
+	// `protocol` "classic" or "cooperative".
+	Group(ctx context.Context, topic, group, instance, protocol string) error
 }
 
 // Show prints one line at once.
@@ -126,11 +127,14 @@ func run(open func(bootstrap string) Client) error {
 	case "group":
 		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer cancel()
-		instance := ""
-		if len(os.Args) > 5 {
+		instance, protocol := "", "classic"
+		if len(os.Args) > 5 && os.Args[5] != "-" {
 			instance = os.Args[5]
 		}
-		return client.Group(ctx, topic, os.Args[4], instance)
+		if len(os.Args) > 6 {
+			protocol = os.Args[6]
+		}
+		return client.Group(ctx, topic, os.Args[4], instance, protocol)
 	case "drain":
 		if err := client.Read(topic, func(r *Record) { digest.Add(r.Partition, r.Value) }); err != nil {
 			return err

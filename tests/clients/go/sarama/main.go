@@ -214,7 +214,7 @@ func (m *member) take(session sarama.ConsumerGroupSession, claim sarama.Consumer
 	}
 }
 
-func (c client) Group(ctx context.Context, topic, group, instance string) error {
+func (c client) Group(ctx context.Context, topic, group, instance, protocol string) error {
 	settings := config("none")
 	settings.Consumer.Group.Session.Timeout = 6 * time.Second
 	settings.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
