@@ -199,7 +199,11 @@ const CLIENTS: &[Client] = &[
     (
         "kafka-python",
         "kafka-python",
-        &[(PYTHON, "kafka-python=="), (CLIENTS_PY, "\"kafka-python ")],
+        &[
+            (PYTHON, "kafka-python=="),
+            ("tests/clients/kafka-python/sdist.txt", "kafka-python=="),
+            (CLIENTS_PY, "\"kafka-python "),
+        ],
     ),
     ("aiokafka", "aiokafka", &[(PYTHON, "aiokafka=="), (CLIENTS_PY, "\"aiokafka ")]),
     (
@@ -226,6 +230,12 @@ const CLIENTS: &[Client] = &[
     ),
 ];
 
+/// Clients that are judged by the test suites that come with them alone; README.md names them.
+const SUITES: &[Client] = &[
+    ("librdkafka", "", &[("tests/clients/librdkafka/Cargo.lock", "4.10.0+")]),
+    ("rust-rdkafka", "", &[("tests/clients/rdkafka/Cargo.toml", "rdkafka = { version = \"=")]),
+];
+
 const CLIENTS_PY: &str = "tests/lib/clients.py";
 const PYTHON: &str = "tests/clients/python/requirements.txt";
 const GO: &str = "tests/clients/go/go.mod";
@@ -236,10 +246,10 @@ fn versions_of_clients_are_those_that_the_tests_pin() {
     let known = read(CLIENTS_PY).matches("    Client(\"").count();
     assert_eq!(known, CLIENTS.len(), "{CLIENTS_PY} has clients whose versions are not looked at");
     let mut faults = Vec::new();
-    for (readme, name_of) in [("README.md", 0), ("tests/README.md", 1)] {
+    for (readme, name_of, suites) in [("README.md", 0, SUITES), ("tests/README.md", 1, &[])] {
         let rows = table_under(readme, "Client");
-        assert_eq!(rows.len(), CLIENTS.len(), "{readme}: rows of clients");
-        for client in CLIENTS {
+        assert_eq!(rows.len(), CLIENTS.len() + suites.len(), "{readme}: rows of clients");
+        for client in CLIENTS.iter().chain(suites) {
             let name = if name_of == 0 { client.0 } else { client.1 };
             let row = rows.iter().find(|row| {
                 row[0]
