@@ -14,7 +14,7 @@ use crate::inspect;
 use crate::journal::scan::scan;
 use crate::journal::{Frame, JournalId, JournalState, files, state};
 use crate::limits::BATCH_HEADER_BYTES;
-use crate::partition_state::{EpochCheckpoint, Manifest, PRODUCER_SNAPSHOT, RecoveryCheckpoint};
+use crate::partition_state::{Manifest, PRODUCER_SNAPSHOT, RecoveryCheckpoint};
 use crate::records::{Keep, Records, lookup, recompress, validate};
 use crate::recovery::{Evidence, PartitionInput, RecoveryReport, recover_partition};
 use crate::segment::{Listing, SegmentFile};
@@ -135,7 +135,6 @@ pub fn fuzz_state_files(bytes: &[u8]) {
     let path = Path::new("f");
     let _ = decode_state::<Manifest>(path, bytes);
     let _ = decode_state::<RecoveryCheckpoint>(path, bytes);
-    let _ = decode_state::<EpochCheckpoint>(path, bytes);
     let _ = decode_blob(path, PRODUCER_SNAPSHOT, bytes.to_vec());
     let _ = decode_blob(path, state::STATE_KIND, bytes.to_vec());
     let _ = JournalState::decode(path, bytes);

@@ -70,27 +70,6 @@ impl RecoveryCheckpoint {
     }
 }
 
-/// `leader-epoch-checkpoint`: where each leader epoch of the log starts (KIP-101).
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EpochCheckpoint {
-    /// Ascending in both.
-    pub epochs: Vec<EpochEntry>,
-}
-
-/// One leader epoch and the offset of its first record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EpochEntry {
-    pub epoch: LeaderEpoch,
-    pub start_offset: Offset,
-}
-
-impl State for EpochCheckpoint {
-    const FILE: &'static str = "leader-epoch-checkpoint";
-    const VERSION: u32 = 1;
-}
-
 /// `producer-state.snapshot`: a blob whose payload belongs to the floor above.
 pub const PRODUCER_SNAPSHOT: BlobKind = BlobKind { magic: *b"MSPS", version: 1 };
 

@@ -4,7 +4,6 @@
 //! topics/<topic>/<partition>/
 //!   manifest.json                       whose directory this is, and where its log starts
 //!   recovery-checkpoint.json            up to where the log is synced
-//!   leader-epoch-checkpoint             where each leader epoch starts
 //!   producer-state.snapshot             what idempotent producers sent last
 //!   <epoch:08x>-<base:020>.log          record batches, nothing else
 //!   <epoch:08x>-<base:020>.index        from an offset to a place in the .log

@@ -3,7 +3,7 @@
 use super::{read, root, tracked};
 use millstream_io::checkpoint::{State, read_state, write_state};
 use millstream_io::disk_file::FileDisk;
-use millstream_io::partition_state::{EpochCheckpoint, Manifest, RecoveryCheckpoint};
+use millstream_io::partition_state::{Manifest, RecoveryCheckpoint};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -115,10 +115,9 @@ fn examples_of_state_files_are_what_the_broker_would_write() {
         .skip(1)
         .filter_map(|rest| rest.split_inclusive('\n').next())
         .collect();
-    assert_eq!(examples.len(), 3, "one example for each kind of state");
+    assert_eq!(examples.len(), 2, "one example for each kind of state");
     check_example::<Manifest>(examples[0]);
     check_example::<RecoveryCheckpoint>(examples[1]);
-    check_example::<EpochCheckpoint>(examples[2]);
 }
 
 fn check_example<S: State>(example: &str) {

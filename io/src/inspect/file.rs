@@ -13,7 +13,7 @@ use crate::index_footer::{Coverage, IndexDamage};
 use crate::journal::frame::{Frame, FrameHead};
 use crate::journal::{JournalState, files};
 use crate::limits::{BATCH_HEADER_BYTES, BLOCK_BYTES, STATE_FILE_BYTES_MAX};
-use crate::partition_state::{EpochCheckpoint, Manifest, PRODUCER_SNAPSHOT, RecoveryCheckpoint};
+use crate::partition_state::{Manifest, PRODUCER_SNAPSHOT, RecoveryCheckpoint};
 use crate::read_ahead::ReadAhead;
 use crate::segment::SegmentFile;
 use crate::sparse_index::SparseIndex;
@@ -34,7 +34,6 @@ pub fn inspect<D: Disk>(disk: &D, path: &Path, out: &mut impl Write) -> io::Resu
         Kind::JournalState => journal_state(disk, path, out)?,
         Kind::Manifest => state::<D, Manifest>(disk, path, out)?,
         Kind::Checkpoint => state::<D, RecoveryCheckpoint>(disk, path, out)?,
-        Kind::Epochs => state::<D, EpochCheckpoint>(disk, path, out)?,
         Kind::Producers => producers(disk, path, out)?,
         Kind::Meta => meta(disk, path, out)?,
         Kind::Unknown => {
@@ -61,7 +60,6 @@ enum Kind {
     JournalState,
     Manifest,
     Checkpoint,
-    Epochs,
     Producers,
     Meta,
     Unknown,
@@ -79,7 +77,6 @@ impl Kind {
         match name {
             Manifest::FILE => Kind::Manifest,
             RecoveryCheckpoint::FILE => Kind::Checkpoint,
-            EpochCheckpoint::FILE => Kind::Epochs,
             "producer-state.snapshot" => Kind::Producers,
             "meta.properties" => Kind::Meta,
             "state" => Kind::JournalState,

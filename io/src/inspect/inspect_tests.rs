@@ -107,7 +107,7 @@ fn every_kind_of_file_is_printed_for_what_it_is() {
     assert!(shown.contains("producer 7 epoch 0 seq 3"), "{shown}");
     let (verdict, _) = show(&disk, Path::new("/data/.lock"));
     assert_eq!(verdict, Verdict::Unreadable);
-    let (verdict, shown) = show(&disk, &dir().join("leader-epoch-checkpoint"));
+    let (verdict, shown) = show(&disk, Path::new("/nowhere/manifest.json"));
     assert_eq!((verdict, shown.contains("does not exist")), (Verdict::Unreadable, true));
 }
 

@@ -144,7 +144,6 @@ fn save<D: Disk>(disk: &D, job: &SaveJob) -> Result<(), DiskError> {
     }
     write_blob(disk, &producer_snapshot_in(dir), PRODUCER_SNAPSHOT, &job.producers)
         .map_err(disk_error)?;
-    write_state(disk, dir, &job.epochs).map_err(disk_error)?;
     write_state(disk, dir, &job.checkpoint).map_err(disk_error)
 }
 

@@ -4,7 +4,7 @@
 use millstream_io::data_dir::Layout;
 use millstream_io::index_footer::Coverage;
 use millstream_io::indexes::Indexes;
-use millstream_io::partition_state::{EpochCheckpoint, EpochEntry, Manifest, RecoveryCheckpoint};
+use millstream_io::partition_state::{Manifest, RecoveryCheckpoint};
 use millstream_io::sparse_index::BatchStart;
 use millstream_io::units::{FilePosition, Offset, SegmentId};
 
@@ -245,17 +245,12 @@ impl PartitionLog {
             log_start_offset: self.marks.log_start(),
             clean,
         };
-        let entry = |start: &crate::leader_epochs::EpochStart| EpochEntry {
-            epoch: start.epoch,
-            start_offset: start.start,
-        };
-        let epochs = EpochCheckpoint { epochs: self.epochs.starts().iter().map(entry).collect() };
         let producers = self.producers.encode(offset);
         self.tasks.saving = true;
         self.tasks.changed = offset < self.marks.log_end();
         self.tasks.checkpoint_at = position;
         let home = self.home(layout);
-        Some(SaveJob { slot, home, indexes, producers, epochs, checkpoint, saved_to })
+        Some(SaveJob { slot, home, indexes, producers, checkpoint, saved_to })
     }
 
     /// The state files were written, or not.

@@ -6,7 +6,7 @@ use millstream_io::disk::DiskError;
 use millstream_io::index_footer::Coverage;
 use millstream_io::indexes::Indexes;
 use millstream_io::journal::Prepare;
-use millstream_io::partition_state::{EpochCheckpoint, Manifest, RecoveryCheckpoint};
+use millstream_io::partition_state::{Manifest, RecoveryCheckpoint};
 use millstream_io::units::{FilePosition, JournalSeq, Offset, SegmentId, TopicPartition};
 
 use crate::partition_log::WritePlan;
@@ -86,7 +86,6 @@ pub struct SaveJob {
     /// The indexes of the unfinished segment, as far as it is synced.
     pub indexes: Option<(Indexes, Coverage)>,
     pub producers: Vec<u8>,
-    pub epochs: EpochCheckpoint,
     pub checkpoint: RecoveryCheckpoint,
     /// Where the checkpoint stands in the log.
     pub saved_to: LogPosition,
