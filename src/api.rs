@@ -9,6 +9,8 @@
 //! the answer is still to come.
 
 mod alter_configs;
+mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod api_versions;
 mod config_resources;
 mod consumer_group_describe;
@@ -25,6 +27,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod elect_leaders;
 pub mod error_codes;
 mod fetch;
 pub mod fetch_session;
@@ -371,6 +374,9 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::CreatePartitions => create_partitions::handle(call).await,
         ApiKey::DeleteGroups => delete_groups::handle(call).await,
         ApiKey::IncrementalAlterConfigs => incremental_alter_configs::handle(call).await,
+        ApiKey::AlterReplicaLogDirs => alter_replica_log_dirs::handle(call),
+        ApiKey::ElectLeaders => elect_leaders::handle(call),
+        ApiKey::AlterPartitionReassignments => alter_partition_reassignments::handle(call),
         ApiKey::ListPartitionReassignments => list_partition_reassignments::handle(call),
         ApiKey::OffsetDelete => offset_delete::handle(call).await,
         ApiKey::DescribeCluster => describe_cluster::handle(call),

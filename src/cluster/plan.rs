@@ -317,7 +317,11 @@ fn assigned_count(image: &MetadataImage, new: &NewTopic) -> Result<u32, Refused>
     Ok(count)
 }
 
-fn check_replicas(image: &MetadataImage, replicas: &[i32]) -> Result<(), Refused> {
+/// Whether a partition may have these replicas: on a single node itself, once.
+///
+/// # Errors
+/// [`Refused::Assignment`].
+pub fn check_replicas(image: &MetadataImage, replicas: &[i32]) -> Result<(), Refused> {
     let refuse = |what: String| Err(Refused::Assignment { what });
     if replicas.is_empty() {
         return refuse("The manual partition assignment includes an empty replica list.".into());

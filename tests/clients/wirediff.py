@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import tools  # noqa: E402
 from broker import Kafka  # noqa: E402
 from messages import MESSAGES  # noqa: E402
+from rawgroups import wait_for_groups  # noqa: E402
 from rawkafka import Closed, Connection, Silent, batch, batches, offsets, record  # noqa: E402
 
 STAMP = int(time.time()) * 1000 - 3_600_000
@@ -34,6 +35,7 @@ SORTED = {"topics": "name", "partitions": "index", "configs": "name", "results":
 ON_PURPOSE = {
     ("", "configs[min.insync.replicas].config_source"): "Kafka shows its replica feature's own default",
     ("", "configs[min.insync.replicas].synonyms"): "Kafka shows its replica feature's own default",
+    ("find a coordinator", "error_message"): "Kafka gives NONE for the message of a success",
     ("", "eligible_leader_replicas"): "null and empty both say that there is none",
     ("", "last_known_elr"): "null and empty both say that there is none",
     ("beyond the end", "aborted_transactions"): "Kafka gives null here and an empty list in other errors",
@@ -107,6 +109,22 @@ def requests(name):
     yield "list reassignments", 46, {"topics": None}, None
     yield "describe topic partitions", 75, {"topics": [{"name": name}]}, None
     yield "describe topic partitions, one at a time", 75, {"topics": [{"name": name}], "response_partition_limit": 1}, None
+    for label, election in (("a preferred leader", 0), ("any leader", 1), ("a leader in a way unknown", 7)):
+        first = 1 if election else None
+        yield f"elect {label}", 43, {"election_type": election, "topics": [
+            {"name": name, "partitions": [0, 9]}, {"name": "wd-none", "partitions": [0]}]}, first
+    for label, asked in (("none, which stops a move", {"replicas": None}), ("no broker at all", {"replicas": []}), ("an unknown broker", {"replicas": [99]}),
+                         ("one broker twice", {"replicas": ["NODE", "NODE"]}), ("where it is", {"replicas": ["NODE"]})):
+        yield f"reassign to {label}", 45, {"topics": [{"name": name, "partitions": [dict(asked, index=0)]}]}, None
+    yield "reassign an unknown partition", 45, {"topics": [{"name": name, "partitions": [{"index": 9, "replicas": ["NODE"]}]}]}, None
+    yield "reassign an unknown topic", 45, {"topics": [{"name": "wd-none", "partitions": [{"index": 0, "replicas": ["NODE"]}]}]}, None
+    for label, path in (("an unknown directory", "/no/such/directory"), ("where it is", "DIR")):
+        yield f"move a replica to {label}", 34, {"dirs": [{"path": path, "topics": [{"name": name, "partitions": [0]}]}]}, None
+        yield f"move an unknown replica to {label}", 34, {"dirs": [{"path": path, "topics": [
+            {"name": name, "partitions": [9]}]}]}, None
+        yield f"move a replica of an unknown topic to {label}", 34, {"dirs": [{"path": path, "topics": [
+            {"name": "wd-none", "partitions": [0]}]}]}, None
+    yield from of_groups(name)
     yield "init producer id", 22, {}, None
     for label, offset in (("nothing", 0), ("within a batch", 3), ("below the log start", 1), ("beyond the end", 10_000), ("before -2", -2)):
         yield f"delete {label}", 21, part(offset=offset), None
@@ -121,6 +139,48 @@ def requests(name):
     for label, key, fields, first in afterwards(part):
         yield f"{label} when all records are deleted", key, fields, first
     yield "API versions", 18, {}, None
+
+
+def of_groups(name):
+    """A group that nobody is a member of, from its first commit to its end, and groups that are not there."""
+    group = "wd-group"
+
+    def rows(key, **fields):
+        return [{"name": name, "topic_id": "ID", "partitions": [dict({key: 0}, **fields), dict({key: 9}, **fields)]}]
+    listed = [{"name": name, "topic_id": "ID", "partitions": [0, 1, 9]}]
+    yield "find a coordinator", 10, {"key": group, "coordinator_keys": [group]}, None
+    yield "find a coordinator of a kind unknown", 10, {"key": group, "key_type": 9, "coordinator_keys": [group]}, 1
+    yield "commit alone", 8, {"group_id": group, "topics": rows("index", offset=7, leader_epoch=0, metadata="words")}, None
+    yield "commit alone, another partition", 8, {"group_id": group, "topics": [{"name": name, "topic_id": "ID", "partitions": [
+        {"index": 1, "offset": 7, "metadata": ""}]}]}, None
+    yield "commit as a member that is not there", 8, {"group_id": group, "generation_id": 3, "member_id": "nobody",
+                                                      "topics": rows("index", offset=8, metadata="")}, None
+    yield "commit too many words", 8, {"group_id": group, "topics": rows("index", offset=8, metadata="w" * 5000)}, None
+    for label, which in (("some", listed), ("all", None)):
+        yield f"fetch {label} offsets", 9, {"group_id": group, "topics": which, "groups": [{"group_id": group, "topics": which}]}, 2
+    yield "fetch offsets of an unknown group", 9, {"group_id": "wd-none", "topics": listed, "groups": [
+        {"group_id": "wd-none", "topics": listed}]}, None
+    yield "join without a member id", 11, {"group_id": "", "protocols": [{"name": "range", "metadata": b"m"}]}, None
+    yield "join as a member that is not there", 11, {"group_id": group, "member_id": "nobody", "protocols": [
+        {"name": "range", "metadata": b"m"}]}, None
+    yield "join with a session too short", 11, {"group_id": group, "session_timeout_ms": 1, "protocols": [
+        {"name": "range", "metadata": b"m"}]}, None
+    for label, which in (("a group", group), ("an unknown group", "wd-none"), ("no group", "")):
+        yield f"sync as nobody in {label}", 14, {"group_id": which, "generation_id": 1, "member_id": "nobody",
+                                                 "protocol_type": "consumer", "protocol_name": "range"}, None
+        yield f"heartbeat as nobody in {label}", 12, {"group_id": which, "generation_id": 1, "member_id": "nobody"}, None
+        yield f"leave as nobody in {label}", 13, {"group_id": which, "member_id": "nobody", "members": [
+            {"member_id": "nobody"}, {"member_id": "", "group_instance_id": "static"}]}, None
+        yield f"describe {label}", 15, {"groups": [which]}, None
+        yield f"describe {label} as one of the consumer protocol", 69, {"group_ids": [which]}, None
+        yield f"forget offsets of {label}", 47, {"group_id": which, "topics": rows("index")}, None
+        yield f"heartbeat of the consumer protocol as nobody in {label}", 68, {
+            "group_id": which, "member_id": "nobody", "member_epoch": 5}, None
+    yield "list groups that are empty", 16, {"states_filter": ["Empty"]}, 4
+    yield "list groups of a type unknown", 16, {"types_filter": ["odd"]}, 5
+    for label, which in (("an unknown group", "wd-none"), ("no group", "")):
+        yield f"delete {label}", 42, {"groups_names": [which]}, None
+    yield "delete a group", 42, {"groups_names": [group]}, None
 
 
 def afterwards(part):
@@ -169,6 +229,10 @@ class Side:
             return offsets(self.connection, name, 0)[1]
         if value == "START":
             return offsets(self.connection, name, 0, -2)[1]
+        if value == "NODE":
+            return self.connection.call(60, 0)["brokers"][0]["node_id"]
+        if value == "DIR":
+            return self.connection.call(35, 1, topics=[])["results"][0]["log_dir"]
         if value == "ID":
             return self.ids[name]
         if value == "MORE":
@@ -267,6 +331,7 @@ def judge(ours, theirs, only):
     for side in (ours, theirs):
         side.ask(19, 5, {"topics": [{"name": subject, "num_partitions": 2}]}, subject)
         side.wait(subject, 2)
+        wait_for_groups(side.connection, subject)
     for label, key, fields, first in requests(subject):
         for version in common(ours, theirs, key):
             title = f"{MESSAGES[key][0]} v{version}: {label}"

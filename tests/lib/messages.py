@@ -247,6 +247,21 @@ MESSAGES = {
         F("throttle_time_ms", "i32"), F("responses", A(
             F("error_code", "i16"), F("error_message", "str", null=0), F("resource_type", "i8"),
             F("resource_name", "str")))]),
+    34: ("AlterReplicaLogDirs", 1, 2, [
+        F("dirs", A(F("path", "str"), F("topics", A(F("name", "str"), F("partitions", ["i32"])))))], [
+        F("throttle_time_ms", "i32"), F("results", A(F("name", "str"), F("partitions", A(
+            F("index", "i32"), F("error_code", "i16")))))]),
+    43: ("ElectLeaders", 0, 2, [
+        F("election_type", "i8", 1), F("topics", A(F("name", "str"), F("partitions", ["i32"])), null=0),
+        F("timeout_ms", "i32", default=30000)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16", 1), F("topics", A(F("name", "str"), F("partitions", A(
+            F("index", "i32"), F("error_code", "i16"), F("error_message", "str", null=0)))))]),
+    45: ("AlterPartitionReassignments", 0, 1, [
+        F("timeout_ms", "i32", default=30000), F("allow_replication_factor_change", "bool", 1, default=True), F("topics", A(
+            F("name", "str"), F("partitions", A(F("index", "i32"), F("replicas", ["i32"], null=0)))))], [
+        F("throttle_time_ms", "i32"), F("allow_replication_factor_change", "bool", 1), F("error_code", "i16"),
+        F("error_message", "str", null=0), F("topics", A(F("name", "str"), F("partitions", A(
+            F("index", "i32"), F("error_code", "i16"), F("error_message", "str", null=0)))))]),
     46: ("ListPartitionReassignments", 0, 0, [
         F("timeout_ms", "i32", default=30000), F("topics", A(F("name", "str"), F("partitions", ["i32"])), null=0)], [
         F("throttle_time_ms", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("topics", A(
