@@ -116,6 +116,7 @@ fn connections_over_a_limit_are_closed_at_once_and_room_comes_back() {
 #[test]
 fn idle_connection_is_closed_and_a_busy_one_is_not() {
     let broker = Broker::with(&["--set", "connections.max.idle.ms=1000"]);
+    let begun = Instant::now();
     let mut idle = broker.connect();
     let mut busy = broker.connect();
     busy.create("t", 1);
@@ -125,7 +126,6 @@ fn idle_connection_is_closed_and_a_busy_one_is_not() {
         ..crate::support::fetch_request("t", 0, 0)
     };
     let correlation_id = busy.send(12, &fetch);
-    let begun = Instant::now();
     assert!(idle.is_closed());
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
     busy.receive::<FetchRequest<'_>>(12, correlation_id);
