@@ -113,29 +113,40 @@ def leader_alone_sees(bench):
 def exact_bytes(bench):
     """Every member gets exactly the leader's bytes, empty if there are none, in every version; DescribeGroups shows them."""
     for version in range(6):
-        sent = [b"", b"\0", b"\xff\xff\xff\xff", os.urandom(300_000), None]
-        group = bench.name()
-        members = [bench.member(group, sync_version=version, client_id=f"c{i}", protocol_type="opaque",
-                                protocols=[("range", b"meta %d" % i)])
-                   for i in range(len(sent))]
-        grown(members)
-        leader = next(m for m in members if m.is_leader)
-        given = {m.member_id: raw for m, raw in zip(members, sent) if raw is not None}
-        for member in members:
-            member.sync(given if member is leader else None)
-        for member, raw in zip(members, sent):
-            answer = member.synced()
-            assert member.assignment == (raw or b""), f"v{version}: {len(member.assignment)} bytes came, {len(raw or b'')} were given"
-            if version == 5:
-                equal((answer["protocol_type"], answer["protocol_name"]), ("opaque", "range"), "protocol of SyncGroup")
-        shown = {m["member_id"]: m for m in described(bench.admin, group)["members"]}
-        for i, (member, raw) in enumerate(zip(members, sent)):
-            row = shown[member.member_id]
-            assert row["assignment"] == (raw or b""), f"DescribeGroups shows {len(row['assignment'])} bytes for {len(raw or b'')}"
-            equal((row["metadata"], row["client_id"], row["group_instance_id"]), (b"meta %d" % i, f"c{i}", None), "described member")
-            assert row["client_host"] == "/127.0.0.1", f"host {row['client_host']}"
-        again = members[0].sync(given if members[0] is leader else None)
-        equal(again.synced()["assignment"], sent[0], "assignment of a second SyncGroup")
+        passed_on(bench, version, 300_000)
+
+
+def megabyte(bench):
+    """An assignment of a megabyte passes unchanged too, which is more than Apache Kafka's own topic takes."""
+    for version in (0, 5):
+        passed_on(bench, version, 1 << 20)
+
+
+def passed_on(bench, version, large):
+    """A group whose members get nothing, a byte, four bytes, `large` bytes, and no word at all."""
+    sent = [b"", b"\0", b"\xff\xff\xff\xff", os.urandom(large), None]
+    group = bench.name()
+    members = [bench.member(group, sync_version=version, client_id=f"c{i}", protocol_type="opaque",
+                            protocols=[("range", b"meta %d" % i)])
+               for i in range(len(sent))]
+    grown(members)
+    leader = next(m for m in members if m.is_leader)
+    given = {m.member_id: raw for m, raw in zip(members, sent) if raw is not None}
+    for member in members:
+        member.sync(given if member is leader else None)
+    for member, raw in zip(members, sent):
+        answer = member.synced()
+        assert member.assignment == (raw or b""), f"v{version}: {len(member.assignment)} bytes came, {len(raw or b'')} were given"
+        if version == 5:
+            equal((answer["protocol_type"], answer["protocol_name"]), ("opaque", "range"), "protocol of SyncGroup")
+    shown = {m["member_id"]: m for m in described(bench.admin, group)["members"]}
+    for i, (member, raw) in enumerate(zip(members, sent)):
+        row = shown[member.member_id]
+        assert row["assignment"] == (raw or b""), f"DescribeGroups shows {len(row['assignment'])} bytes for {len(raw or b'')}"
+        equal((row["metadata"], row["client_id"], row["group_instance_id"]), (b"meta %d" % i, f"c{i}", None), "described member")
+        assert row["client_host"] == "/127.0.0.1", f"host {row['client_host']}"
+    again = members[0].sync(given if members[0] is leader else None)
+    equal(again.synced()["assignment"], sent[0], "assignment of a second SyncGroup")
 
 
 def grown(members):
@@ -1029,7 +1040,7 @@ def expired_owner(bench):
     rejoined(old)
 
 
-OWN_CHECKS = [unsettled_upgrade, expired_owner]
+OWN_CHECKS = [megabyte, unsettled_upgrade, expired_owner]
 CHECKS = [id_required, leader_alone_sees, exact_bytes, common_protocol, asked_protocol, rejoining, heartbeats, leaving, fenced, static_restart,
           commits_of_strangers, unchanged, nothing_committed, all_offsets, last_commit_counts, large_metadata, topic_deleted,
           deleted_group, offset_delete, list_filters, describing, others_go_on, silent_leader, silent_follower, never_rejoins,
