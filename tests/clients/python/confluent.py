@@ -133,6 +133,9 @@ def group(bootstrap, topic, name, instance="-", protocol="classic"):
     while not stopped:
         for message in client.consume(500, timeout=0.2):
             if message.error():
+                # Who waits in a join while the group changes its protocol is told so, and joins again.
+                if message.error().code() == KafkaError.REBALANCE_IN_PROGRESS:
+                    continue
                 raise KafkaException(message.error())
             show(record=[message.partition(), message.offset()])
             ends[message.partition()] = message.offset() + 1
