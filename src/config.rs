@@ -10,6 +10,7 @@
 
 pub mod broker;
 pub mod file;
+pub mod group;
 mod kafka_names;
 pub mod listeners;
 pub mod migration;
@@ -18,6 +19,7 @@ pub mod setting;
 pub mod topic;
 
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
+pub use group::{GROUP_SETTINGS, GroupConfig, GroupSettingError, group_setting};
 pub use listeners::{Endpoint, Listener};
 pub use migration::MigrationPolicy;
 pub use setting::{Allowed, BadValue, Change, ConfigType, Setting};
@@ -135,6 +137,7 @@ impl Config {
         let Ok(node_id) = node_id.parse() else {
             panic!("node.id passed its check with the value {node_id:?}");
         };
+        group::check_start(&value).map_err(ConfigError)?;
         Ok(Config {
             node_id,
             data_dir: PathBuf::from(data_dir),
@@ -221,6 +224,40 @@ mod tests {
         for bad in ["9644", "http://127.0.0.1:9644", "::1:9644", "127.0.0.1:99999"] {
             assert!(load(bad).unwrap_err().0.contains("admin.listener"), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_of_consumer_groups_that_contradict_each_other_refuse_the_start() {
+        let load = |settings: &[(&str, &str)]| Config::load(&[layer("file a.toml", settings)]);
+        for (settings, names) in [
+            (
+                &[("group.consumer.session.timeout.ms", "6000")][..],
+                ["session.timeout.ms is 6000", "group.consumer.min.session.timeout.ms"],
+            ),
+            (
+                &[("group.consumer.heartbeat.interval.ms", "20000")],
+                ["heartbeat.interval.ms is 20000", "group.consumer.max.heartbeat.interval.ms"],
+            ),
+            (
+                &[("group.consumer.max.session.timeout.ms", "1000")],
+                ["max.session.timeout.ms is 1000", "group.consumer.min.session.timeout.ms"],
+            ),
+            (
+                &[
+                    ("group.consumer.min.session.timeout.ms", "1"),
+                    ("group.consumer.session.timeout.ms", "5000"),
+                ],
+                ["must be less than group.consumer.session.timeout.ms", "which is 5000"],
+            ),
+        ] {
+            let error = load(settings).unwrap_err();
+            assert!(names.iter().all(|name| error.0.contains(name)), "{error}");
+        }
+        let shorter = [
+            ("group.consumer.min.session.timeout.ms", "1000"),
+            ("group.consumer.session.timeout.ms", "6000"),
+        ];
+        assert!(load(&shorter).is_ok());
     }
 
     #[test]

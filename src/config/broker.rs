@@ -1,5 +1,6 @@
 //! The settings of the broker: only those that are in force.
 
+use super::group::{Bounded, HEARTBEAT_NAMES, SESSION_NAMES};
 use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
 use super::topic::TOPIC_SETTINGS;
@@ -89,7 +90,21 @@ const OWN_SETTINGS: &[Setting] = &[
         "group.consumer.heartbeat.interval.ms",
         Allowed::Int { min: 1, max: NO_MAX },
         Some("5000"),
-        "How often members of groups of the consumer protocol send a heartbeat.",
+        "How often members of groups of the consumer protocol send a heartbeat. It lies between \
+         group.consumer.min.heartbeat.interval.ms and group.consumer.max.heartbeat.interval.ms, and \
+         below group.consumer.session.timeout.ms.",
+    ),
+    start(
+        "group.consumer.max.heartbeat.interval.ms",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("15000"),
+        "The longest heartbeat interval that a group of the consumer protocol may be given.",
+    ),
+    start(
+        "group.consumer.max.session.timeout.ms",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("60000"),
+        "The longest session timeout that a group of the consumer protocol may be given.",
     ),
     start(
         "group.consumer.max.size",
@@ -106,10 +121,23 @@ const OWN_SETTINGS: &[Setting] = &[
          (downgrade), both, or none.",
     ),
     start(
+        "group.consumer.min.heartbeat.interval.ms",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("5000"),
+        "The shortest heartbeat interval that a group of the consumer protocol may be given.",
+    ),
+    start(
+        "group.consumer.min.session.timeout.ms",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("45000"),
+        "The shortest session timeout that a group of the consumer protocol may be given.",
+    ),
+    start(
         "group.consumer.session.timeout.ms",
         Allowed::Int { min: 1, max: NO_MAX },
         Some("45000"),
-        "A member of a group of the consumer protocol that is silent for this long is out.",
+        "A member of a group of the consumer protocol that is silent for this long is out. It lies \
+         between group.consumer.min.session.timeout.ms and group.consumer.max.session.timeout.ms.",
     ),
     start(
         "group.initial.rebalance.delay.ms",
@@ -286,8 +314,8 @@ pub struct BrokerConfig {
     pub connections_max: u32,
     pub connections_per_ip_max: u32,
     pub fetch_sessions_max: u32,
-    pub consumer_heartbeat_ms: u32,
-    pub consumer_session_ms: u32,
+    pub consumer_heartbeat_ms: Bounded,
+    pub consumer_session_ms: Bounded,
     pub consumer_group_size_max: u32,
     pub consumer_migration: MigrationPolicy,
     pub group_initial_delay_ms: u64,
@@ -318,8 +346,8 @@ impl BrokerConfig {
             connections_per_ip_max: parsed(&value, "max.connections.per.ip"),
             fetch_sessions_max: parsed(&value, "max.incremental.fetch.session.cache.slots"),
             described_partitions_max: parsed(&value, "max.request.partition.size.limit"),
-            consumer_heartbeat_ms: parsed(&value, "group.consumer.heartbeat.interval.ms"),
-            consumer_session_ms: parsed(&value, "group.consumer.session.timeout.ms"),
+            consumer_heartbeat_ms: Bounded::resolve(&value, HEARTBEAT_NAMES),
+            consumer_session_ms: Bounded::resolve(&value, SESSION_NAMES),
             consumer_group_size_max: parsed(&value, "group.consumer.max.size"),
             consumer_migration: parsed(&value, "group.consumer.migration.policy"),
             group_initial_delay_ms: parsed(&value, "group.initial.rebalance.delay.ms"),
@@ -337,7 +365,9 @@ impl BrokerConfig {
     }
 }
 
-fn parsed<T: std::str::FromStr>(
+/// # Panics
+/// The value was not checked.
+pub(super) fn parsed<T: std::str::FromStr>(
     value: &impl Fn(&'static str) -> Option<String>,
     name: &'static str,
 ) -> T {

@@ -172,8 +172,8 @@ impl Coordinator {
             ..Settings::default()
         };
         let consumer = ConsumerSettings {
-            session_timeout_ms: broker.consumer_session_ms,
-            heartbeat_interval_ms: broker.consumer_heartbeat_ms,
+            session_timeout_ms: broker.consumer_session_ms.value,
+            heartbeat_interval_ms: broker.consumer_heartbeat_ms.value,
             members_max: usize::try_from(broker.consumer_group_size_max).unwrap_or(usize::MAX),
             migration: broker.consumer_migration,
             classic_members_max: classic.size_max,

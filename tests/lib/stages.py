@@ -93,7 +93,8 @@ def with_java(path, *args):
 
 ONLINE = {"auto.create.topics.enable": "false"}
 GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
-                         "group.consumer.session.timeout.ms": "6000", "group.consumer.heartbeat.interval.ms": "1000"})
+                         "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "6000",
+                         "group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "1000"})
 
 # Members that come together are in the first generation together: some of its tests count on it.
 LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
