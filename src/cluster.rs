@@ -10,6 +10,7 @@ pub mod controller;
 pub mod controller_task;
 pub mod core_task;
 pub mod embedded_store;
+pub mod group_configs;
 pub mod image;
 pub mod limits;
 pub mod plan;

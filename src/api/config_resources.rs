@@ -8,17 +8,20 @@ use crate::wire::ErrorCode;
 
 pub const TOPIC: i8 = 2;
 pub const BROKER: i8 = 4;
+pub const GROUP: i8 = 32;
 
 /// A named resource.
 pub enum Resource<'a> {
     Topic(&'a str),
     /// `None` is every broker (the empty name).
     Broker(Option<i32>),
+    /// It need not exist.
+    Group(&'a str),
 }
 
 impl<'a> Resource<'a> {
     /// # Errors
-    /// Another kind of resource, or a broker that is no number.
+    /// Another kind of resource, a broker that is no number, or a group without a name.
     pub fn parse(kind: i8, name: &'a str) -> Result<Resource<'a>, Refused> {
         match kind {
             TOPIC => Ok(Resource::Topic(name)),
@@ -29,10 +32,14 @@ impl<'a> Resource<'a> {
                     what: format!("Broker id must be an integer, but it is: {name}"),
                 }),
             },
+            GROUP if name.is_empty() => {
+                Err(Refused::Request { what: "Group name must not be empty".to_owned() })
+            }
+            GROUP => Ok(Resource::Group(name)),
             kind => Err(Refused::Request {
                 what: format!(
-                    "resource type {kind} has no settings here; topics ({TOPIC}) and brokers \
-                     ({BROKER}) have"
+                    "resource type {kind} has no settings here; topics ({TOPIC}), brokers \
+                     ({BROKER}) and groups ({GROUP}) have"
                 ),
             }),
         }
@@ -44,6 +51,7 @@ impl From<Resource<'_>> for ConfigTarget {
         match resource {
             Resource::Topic(name) => ConfigTarget::Topic(name.to_owned()),
             Resource::Broker(id) => ConfigTarget::Broker(id),
+            Resource::Group(name) => ConfigTarget::Group(name.to_owned()),
         }
     }
 }

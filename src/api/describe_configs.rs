@@ -1,18 +1,19 @@
-//! DescribeConfigs (key 32): settings with their sources. KIP-133, KIP-226, KIP-569.
+//! DescribeConfigs (key 32): settings with their sources. KIP-133, KIP-226, KIP-569, KIP-848.
 
-use super::config_resources::{BROKER, Resource, TOPIC};
+use super::config_resources::{BROKER, GROUP, Resource, TOPIC};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::Refused;
 use crate::cluster::image::{BrokerSource, MetadataImage, Topic};
 use crate::cluster::store::BrokerScope;
 use crate::cluster::topic_name::check_topic_name;
-use crate::config::{BROKER_SETTINGS, Change, Setting, TOPIC_SETTINGS};
+use crate::config::{BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS, group};
 use crate::wire::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
 const TOPIC_SOURCE: i8 = 1;
+const GROUP_SOURCE: i8 = 8;
 
 /// The number by which clients know where a value comes from.
 pub const fn source_code(source: BrokerSource) -> i8 {
@@ -111,6 +112,7 @@ fn entries(
             }
             Ok(BROKER_SETTINGS.iter().map(|setting| broker_entry(image, setting)).collect())
         }
+        Resource::Group(name) => Ok(group_entries(image, name)),
     }
 }
 
@@ -122,6 +124,19 @@ fn topic_entry(image: &MetadataImage, topic: &Topic, setting: &'static Setting) 
     }
     layers.extend(broker_layers(image, setting.broker_name.unwrap_or(setting.name)));
     Entry { setting, read_only: false, layers }
+}
+
+/// As for topics: its own, and behind that what the broker gives groups that have none.
+fn group_entries(image: &MetadataImage, name: &str) -> Vec<Entry> {
+    let own = image.group_configs().own(name);
+    let own = own.map(|own| group::in_force(own, &image.broker)).unwrap_or_default();
+    let entry = |setting: &'static Setting| {
+        let own = own.get(setting.name).cloned();
+        let own = own.map(|own| (setting.name, Some(own), GROUP_SOURCE));
+        let of_broker = broker_layers(image, setting.broker_name.unwrap_or(setting.name));
+        Entry { setting, read_only: false, layers: own.into_iter().chain(of_broker).collect() }
+    };
+    GROUP_SETTINGS.iter().map(entry).collect()
 }
 
 fn broker_entry(image: &MetadataImage, setting: &'static Setting) -> Entry {
@@ -149,4 +164,4 @@ fn broker_layers(
     layers.map(|(value, source)| (name, value, source_code(source))).collect()
 }
 
-const _: () = assert!(TOPIC == 2 && BROKER == 4);
+const _: () = assert!(TOPIC == 2 && BROKER == 4 && GROUP == 32);

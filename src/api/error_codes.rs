@@ -20,9 +20,10 @@ pub fn of_refused(refused: &Refused) -> ErrorCode {
         Refused::Partitions { .. } => ErrorCode::InvalidPartitions,
         Refused::ReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         Refused::Assignment { .. } => ErrorCode::InvalidReplicaAssignment,
-        Refused::TopicConfig(_) | Refused::BrokerConfig { .. } | Refused::BadBrokerValue(_) => {
-            ErrorCode::InvalidConfig
-        }
+        Refused::TopicConfig(_)
+        | Refused::BrokerConfig { .. }
+        | Refused::GroupConfig(_)
+        | Refused::BadValue(_) => ErrorCode::InvalidConfig,
         Refused::UnknownBroker { .. } | Refused::Request { .. } => ErrorCode::InvalidRequest,
         Refused::TooMany { .. } => ErrorCode::PolicyViolation,
         Refused::NameNotFree { .. } => ErrorCode::KafkaStorageError,

@@ -1,6 +1,6 @@
 //! The list of all settings, for people: as text and as the tables of the README.
 
-use crate::config::{Allowed, BROKER_SETTINGS, Change, Setting, TOPIC_SETTINGS};
+use crate::config::{Allowed, BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS};
 
 /// Every setting with its default, what it may hold and what it does.
 pub fn list() -> String {
@@ -8,6 +8,8 @@ pub fn list() -> String {
     BROKER_SETTINGS.iter().for_each(|setting| describe(setting, &mut text));
     text.push_str("Settings of a topic (CreateTopics, IncrementalAlterConfigs):\n\n");
     TOPIC_SETTINGS.iter().for_each(|setting| describe(setting, &mut text));
+    text.push_str("Settings of a group (IncrementalAlterConfigs):\n\n");
+    GROUP_SETTINGS.iter().for_each(|setting| describe(setting, &mut text));
     text
 }
 
@@ -24,7 +26,7 @@ fn describe(setting: &Setting, text: &mut String) {
     text.push_str("\n\n");
 }
 
-/// All settings as two Markdown tables, each under a heading. The README holds exactly this.
+/// All settings as Markdown tables, each under a heading. The README holds exactly this.
 pub fn markdown() -> String {
     let mut text = String::from(
         "### Settings of the broker\n\n\
@@ -42,13 +44,16 @@ pub fn markdown() -> String {
         };
         text.push_str(&row(setting, change, &doc));
     }
-    text.push_str(
-        "\n### Settings of a topic\n\n\
-         | Setting | Default | Values | Broker's name | What it does |\n|---|---|---|---|---|\n",
-    );
-    for setting in TOPIC_SETTINGS {
-        let broker_name = setting.broker_name.map(|name| format!("`{name}`")).unwrap_or_default();
-        text.push_str(&row(setting, &broker_name, &doc(setting)));
+    for (whose, settings) in [("topic", TOPIC_SETTINGS), ("group", GROUP_SETTINGS)] {
+        text.push_str(&format!(
+            "\n### Settings of a {whose}\n\n\
+             | Setting | Default | Values | Broker's name | What it does |\n\
+             |---|---|---|---|---|\n",
+        ));
+        for setting in settings {
+            let broker_name = setting.broker_name.unwrap_or_default();
+            text.push_str(&row(setting, &format!("`{broker_name}`"), &doc(setting)));
+        }
     }
     text
 }
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn every_setting_is_listed_with_its_default() {
         let text = list();
-        for setting in BROKER_SETTINGS.iter().chain(TOPIC_SETTINGS) {
+        for setting in BROKER_SETTINGS.iter().chain(TOPIC_SETTINGS).chain(GROUP_SETTINGS) {
             let default = setting.default.unwrap_or("not set");
             assert!(text.contains(&format!("{} [{default}]\n", setting.name)), "{}", setting.name);
         }
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn tables_have_a_row_for_every_setting_and_say_numbers_readably() {
         let text = markdown();
-        for setting in BROKER_SETTINGS.iter().chain(TOPIC_SETTINGS) {
+        for setting in BROKER_SETTINGS.iter().chain(TOPIC_SETTINGS).chain(GROUP_SETTINGS) {
             assert!(text.contains(&format!("| `{}` | ", setting.name)), "{}", setting.name);
         }
         let columns = |line: &str| line.replace("\\|", "").matches('|').count();

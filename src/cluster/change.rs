@@ -2,7 +2,7 @@
 
 use super::store::StoreError;
 use super::topic_name::BadTopicName;
-use crate::config::{BadValue, TopicSettingError};
+use crate::config::{BadValue, GroupSettingError, TopicSettingError};
 use millstream_io::units::TopicId;
 use std::fmt;
 
@@ -41,6 +41,8 @@ pub enum ConfigTarget {
     Topic(String),
     /// One broker, or all of them.
     Broker(Option<i32>),
+    /// A group, which need not exist.
+    Group(String),
 }
 
 /// One change to one setting (KIP-339).
@@ -112,7 +114,8 @@ pub enum Refused {
     BrokerConfig {
         what: String,
     },
-    BadBrokerValue(BadValue),
+    GroupConfig(GroupSettingError),
+    BadValue(BadValue),
     UnknownBroker {
         expected: i32,
         got: i32,
@@ -138,6 +141,12 @@ pub enum Refused {
 impl From<TopicSettingError> for Refused {
     fn from(error: TopicSettingError) -> Refused {
         Refused::TopicConfig(error)
+    }
+}
+
+impl From<GroupSettingError> for Refused {
+    fn from(error: GroupSettingError) -> Refused {
+        Refused::GroupConfig(error)
     }
 }
 
@@ -182,7 +191,8 @@ impl fmt::Display for Refused {
             | Self::Request { what }
             | Self::TooMany { what } => f.write_str(what),
             Self::TopicConfig(error) => error.fmt(f),
-            Self::BadBrokerValue(bad) => bad.fmt(f),
+            Self::GroupConfig(error) => error.fmt(f),
+            Self::BadValue(bad) => bad.fmt(f),
             Self::UnknownBroker { expected, got } => {
                 write!(f, "Unexpected broker id, expected {expected}, but received {got}")
             }

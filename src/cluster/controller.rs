@@ -289,6 +289,7 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
                     let scope = id.map_or(BrokerScope::All, BrokerScope::Node);
                     self.alter_broker(&scope, change, validate_only)
                 }
+                ConfigTarget::Group(group) => self.alter_group(group, change, validate_only),
             })
             .collect();
         if !validate_only && answers.iter().any(Result::is_ok) {
@@ -348,6 +349,34 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         for topic in self.image.set_broker_dynamic(all) {
             self.cores.configure(topic.id, topic.config);
         }
+        Ok(())
+    }
+
+    fn alter_group(
+        &mut self,
+        group: &str,
+        change: &ConfigChange,
+        validate_only: bool,
+    ) -> Result<(), Refused> {
+        let after = plan::plan_group_configs(&self.image, group, change)?;
+        let before = self.image.group_configs().own(group).cloned().unwrap_or_default();
+        let removed = before.keys().filter(|key| !after.contains_key(*key));
+        let removed = removed.map(|key| MetadataChange::RemoveGroupConfig {
+            group: group.to_owned(),
+            key: key.clone(),
+        });
+        let put = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+        let put = put.map(|(key, value)| MetadataChange::PutGroupConfig {
+            group: group.to_owned(),
+            key: key.clone(),
+            value: value.clone(),
+        });
+        let changes: Vec<_> = removed.chain(put).collect();
+        if validate_only || changes.is_empty() {
+            return Ok(());
+        }
+        self.commit(&changes)?;
+        self.image.set_group_config(group, after);
         Ok(())
     }
 

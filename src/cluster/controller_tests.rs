@@ -2,6 +2,7 @@
 
 use super::super::change::{ConfigOp, ConfigOpKind};
 use super::super::image::tests::image;
+use super::super::limits::GROUPS_WITH_SETTINGS_MAX;
 use super::super::store::{MemoryStore, Stored};
 use super::*;
 use std::sync::Mutex;
@@ -317,6 +318,124 @@ fn leftover_setting_blocks_no_other_change_and_can_be_deleted() {
     assert_eq!(controller.image().topic_by_id(id).unwrap().own.len(), 2);
     assert_eq!(controller.alter_configs(&[(topic("a"), delete)], false), [Ok(())]);
     assert_eq!(controller.image().topic_by_id(id).unwrap().own.len(), 1);
+}
+
+const SESSION: &str = "consumer.session.timeout.ms";
+const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
+
+fn group(name: &str) -> ConfigTarget {
+    ConfigTarget::Group(name.to_owned())
+}
+
+#[test]
+fn settings_of_groups_are_stored_and_published_for_groups_that_need_not_exist() {
+    let (mut controller, fake) = controller();
+    let ask = |controller: &mut Controller<_, _, _>, ops, validate_only| {
+        let change = (group("g"), ConfigChange::Some(ops));
+        controller.alter_configs(&[change], validate_only).remove(0)
+    };
+    let set = |key, value| op(ConfigOpKind::Set, key, Some(value));
+    let both = || vec![set(SESSION, "50000"), set(HEARTBEAT, " 6000")];
+    assert_eq!(ask(&mut controller, both(), true), Ok(()));
+    assert!(controller.store.stored.group_configs.is_empty());
+    assert_eq!(ask(&mut controller, both(), false), Ok(()));
+    let stored = controller.store.stored.group_configs["g"].clone();
+    assert_eq!((&*stored[SESSION], &*stored[HEARTBEAT]), ("50000", "6000"));
+    fake.see(|seen| {
+        let in_force = seen.published.last().unwrap().group_configs().in_force("g").unwrap();
+        assert_eq!((in_force.session_ms, in_force.heartbeat_ms), (50_000, 6_000));
+    });
+    // What was published stays as it is: a core may still read it.
+    assert_eq!(ask(&mut controller, vec![op(ConfigOpKind::Delete, SESSION, None)], false), Ok(()));
+    fake.see(|seen| {
+        let session =
+            |image: &MetadataImage| image.group_configs().in_force("g").unwrap().session_ms;
+        assert_eq!(
+            seen.published.iter().map(|image| session(image)).collect::<Vec<_>>(),
+            [50_000, 45_000]
+        );
+    });
+    let all = |pairs: Vec<(String, Option<String>)>| [(group("g"), ConfigChange::All(pairs))];
+    let one = all(vec![(SESSION.into(), Some("46000".into()))]);
+    assert_eq!(controller.alter_configs(&one, false), [Ok(())]);
+    assert_eq!(controller.store.stored.group_configs["g"].len(), 1);
+    assert_eq!(controller.alter_configs(&all(vec![]), false), [Ok(())]);
+    assert!(controller.store.stored.group_configs.is_empty());
+    assert!(controller.image().group_configs().is_empty());
+}
+
+#[test]
+fn bad_settings_of_groups_are_refused_whole() {
+    let (mut controller, fake) = controller();
+    let set = |key, value| op(ConfigOpKind::Set, key, value);
+    for (name, ops, expected) in [
+        ("", vec![set(SESSION, Some("50000"))], "Request"),
+        ("g", vec![set("share.isolation.level", Some("x"))], "GroupConfig(Unknown"),
+        ("g", vec![op(ConfigOpKind::Delete, "nope", None)], "GroupConfig(Unknown"),
+        ("g", vec![set(SESSION, Some("1h"))], "BadValue"),
+        ("g", vec![set(SESSION, Some("44999"))], "GroupConfig(Bad"),
+        ("g", vec![set(SESSION, None)], "Request"),
+        ("g", vec![op(ConfigOpKind::Append, SESSION, Some("50000"))], "TopicConfig(NotAList"),
+        ("g", vec![set(SESSION, Some("50000")), set(SESSION, Some("50000"))], "Request"),
+        ("g", vec![set(HEARTBEAT, Some("6000")), set("nope", Some("1"))], "GroupConfig(Unknown"),
+    ] {
+        let change = (group(name), ConfigChange::Some(ops));
+        let refused = controller.alter_configs(&[change], false).remove(0).unwrap_err();
+        assert!(format!("{refused:?}").starts_with(expected), "{refused:?} for {expected}");
+    }
+    let long = group(&"g".repeat(40_000));
+    let change = ConfigChange::Some(vec![set(SESSION, Some("50000"))]);
+    assert!(controller.alter_configs(&[(long, change.clone())], false)[0].is_err());
+    assert!(controller.store.stored.group_configs.is_empty());
+    fake.see(|seen| assert!(seen.published.is_empty()));
+    controller.store.failure = Some(StoreError::Failed { path: "p".into(), what: "EIO".into() });
+    let answers = controller.alter_configs(&[(group("g"), change)], false);
+    assert!(matches!(answers[0], Err(Refused::Store(_))));
+    assert!(controller.image().group_configs().is_empty());
+}
+
+/// A restart with other bounds makes stored values impossible: the nearest ones are in force, and the
+/// next change stores them.
+#[test]
+fn leftover_setting_of_a_group_blocks_no_other_change() {
+    let (mut controller, _) = controller();
+    let own = [(SESSION, "1000"), ("gone.setting", "1")];
+    let own: BTreeMap<String, String> =
+        own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    controller.store.stored.group_configs.insert("g".into(), own.clone());
+    controller.image.set_group_config("g", own);
+    assert_eq!(controller.image().group_configs().in_force("g").unwrap().session_ms, 45_000);
+    let ask = |controller: &mut Controller<MemoryStore, _, _>, op| {
+        let change = (group("g"), ConfigChange::Some(vec![op]));
+        assert_eq!(controller.alter_configs(&[change], false), [Ok(())]);
+        let stored = controller.store.stored.group_configs.get("g").cloned().unwrap_or_default();
+        stored.into_keys().collect::<Vec<_>>()
+    };
+    let set = op(ConfigOpKind::Set, HEARTBEAT, Some("6000"));
+    assert_eq!(ask(&mut controller, set), [HEARTBEAT, SESSION, "gone.setting"]);
+    assert_eq!(controller.store.stored.group_configs["g"][SESSION], "45000");
+    let delete = op(ConfigOpKind::Delete, SESSION, None);
+    assert_eq!(ask(&mut controller, delete), [HEARTBEAT, "gone.setting"]);
+    let delete = op(ConfigOpKind::Delete, "gone.setting", None);
+    assert_eq!(ask(&mut controller, delete), [HEARTBEAT]);
+    let delete = op(ConfigOpKind::Delete, HEARTBEAT, None);
+    assert!(ask(&mut controller, delete).is_empty());
+}
+
+#[test]
+fn only_so_many_groups_have_settings() {
+    let (mut controller, _) = controller();
+    let own: BTreeMap<String, String> = [(SESSION.to_owned(), "50000".to_owned())].into();
+    for number in 0..GROUPS_WITH_SETTINGS_MAX {
+        controller.image.set_group_config(&format!("g{number}"), own.clone());
+    }
+    let set = ConfigChange::Some(vec![op(ConfigOpKind::Set, SESSION, Some("46000"))]);
+    let answers =
+        controller.alter_configs(&[(group("one more"), set.clone()), (group("g7"), set)], false);
+    assert!(matches!(answers[0], Err(Refused::TooMany { .. })));
+    assert_eq!(answers[1], Ok(()));
+    let delete = ConfigChange::Some(vec![op(ConfigOpKind::Delete, SESSION, None)]);
+    assert_eq!(controller.alter_configs(&[(group("one more"), delete)], false), [Ok(())]);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! topics     topic id (16 bytes)                  TopicRecord as JSON
 //! tombstones topic id (16 bytes)                  the topic's name
 //! configs    "broker/" or "broker/<node>/", key   the value
+//!            "group/<group id>", key              the value
 //! ```
 //!
 //! Every commit is durable when it returns. The file keeps checksums of its pages and brings
@@ -37,6 +38,7 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const TEXT: TableDefinition<&str, &str> = TableDefinition::new("text");
 const TOPICS: TableDefinition<[u8; 16], &[u8]> = TableDefinition::new("topics");
 const TOMBSTONES: TableDefinition<[u8; 16], &str> = TableDefinition::new("tombstones");
+const GROUP_PREFIX: &str = "group/";
 const CONFIGS: TableDefinition<(&str, &str), &str> = TableDefinition::new("configs");
 
 /// The embedded store. Lives on the controller's thread.
@@ -244,6 +246,14 @@ fn put(
             let scope = scope_key(scope);
             write.open_table(CONFIGS)?.remove((scope.as_str(), key.as_str()))?;
         }
+        MetadataChange::PutGroupConfig { group, key, value } => {
+            let scope = group_key(group);
+            write.open_table(CONFIGS)?.insert((scope.as_str(), key.as_str()), value.as_str())?;
+        }
+        MetadataChange::RemoveGroupConfig { group, key } => {
+            let scope = group_key(group);
+            write.open_table(CONFIGS)?.remove((scope.as_str(), key.as_str()))?;
+        }
     }
     Ok(())
 }
@@ -274,10 +284,14 @@ fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
     for entry in read.open_table(CONFIGS)?.iter()? {
         let (key, value) = entry?;
         let (scope, name) = key.value();
-        if let Some(scope) = parse_scope(scope) {
-            let configs = stored.broker_configs.entry(scope).or_default();
-            configs.insert(name.to_owned(), value.value().to_owned());
-        }
+        let configs = if let Some(group) = scope.strip_prefix(GROUP_PREFIX) {
+            stored.group_configs.entry(group.to_owned()).or_default()
+        } else if let Some(scope) = parse_scope(scope) {
+            stored.broker_configs.entry(scope).or_default()
+        } else {
+            continue;
+        };
+        configs.insert(name.to_owned(), value.value().to_owned());
     }
     Ok(Loaded { stored, topics })
 }
@@ -366,6 +380,11 @@ fn scope_key(scope: &BrokerScope) -> String {
     }
 }
 
+/// An id may hold any character: it ends where the key does.
+fn group_key(group: &str) -> String {
+    format!("{GROUP_PREFIX}{group}")
+}
+
 /// `None` for a scope of a later version: left where it is.
 fn parse_scope(key: &str) -> Option<BrokerScope> {
     match key.strip_prefix("broker/")? {
@@ -385,6 +404,11 @@ mod tests {
         (TopicId::from_bytes([byte; 16]), record)
     }
 
+    fn put_group(group: &str, value: &str) -> MetadataChange {
+        let (group, key, value) = (group.to_owned(), "k".to_owned(), value.to_owned());
+        MetadataChange::PutGroupConfig { group, key, value }
+    }
+
     #[test]
     fn commits_are_there_after_reopening() {
         let directory = tempfile::tempdir().unwrap();
@@ -398,10 +422,14 @@ mod tests {
             MetadataChange::PutTopic(b, b_record),
             MetadataChange::PutBrokerConfig(BrokerScope::All, "k".into(), "v".into()),
             MetadataChange::PutBrokerConfig(BrokerScope::Node(7), "k".into(), "w".into()),
+            put_group("g", "1"),
+            put_group("g/", "2"),
+            put_group("broker/7/", "3"),
         ];
         let later = [
             MetadataChange::RemoveTopic(a),
             MetadataChange::RemoveBrokerConfig(BrokerScope::Node(7), "k".into()),
+            MetadataChange::RemoveGroupConfig { group: "g/".into(), key: "k".into() },
         ];
         let mut model = Stored::default();
         for batch in [&changes[..], &later[..]] {

@@ -1,5 +1,6 @@
 //! What every core knows about the cluster: replaced whole, never changed in place.
 
+use super::group_configs::GroupConfigs;
 use super::store::{BrokerScope, Stored, TopicRecord};
 use super::topic_name::collision_form;
 use crate::config::{BrokerConfig, Config, TopicConfig, broker_setting};
@@ -93,6 +94,7 @@ pub struct MetadataImage {
     /// The broker's settings in force.
     pub broker: Arc<BrokerConfig>,
     broker_dynamic: Arc<BTreeMap<BrokerScope, BTreeMap<String, String>>>,
+    groups: Arc<GroupConfigs>,
     by_id: HashMap<TopicId, Arc<Topic>>,
     by_name: BTreeMap<Arc<str>, Arc<Topic>>,
     /// Collision form of each name.
@@ -110,8 +112,10 @@ impl MetadataImage {
             let (value, _) = strongest(&start.config, &broker_dynamic, node, name);
             value
         };
+        let broker = Arc::new(BrokerConfig::resolve(value));
         let mut image = MetadataImage {
-            broker: Arc::new(BrokerConfig::resolve(value)),
+            groups: Arc::new(GroupConfigs::new(&stored.group_configs, &broker)),
+            broker,
             start: start.clone(),
             version: 0,
             broker_dynamic: broker_dynamic.clone(),
@@ -220,6 +224,16 @@ impl MetadataImage {
 
     pub fn broker_dynamic(&self) -> &BTreeMap<BrokerScope, BTreeMap<String, String>> {
         &self.broker_dynamic
+    }
+
+    /// The settings of groups that have some. Shared by all images until one changes.
+    pub fn group_configs(&self) -> &Arc<GroupConfigs> {
+        &self.groups
+    }
+
+    /// Replaces all the settings of a group.
+    pub fn set_group_config(&mut self, group: &str, own: BTreeMap<String, String>) {
+        Arc::make_mut(&mut self.groups).put(group, own, &self.broker);
     }
 
     /// The value in force of a broker setting, and where it comes from.

@@ -18,6 +18,14 @@ pub const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
 /// Blocks of producer ids a core keeps ahead of use.
 pub const PRODUCER_ID_BLOCKS_KEPT_MAX: usize = 2;
 
+/// Groups that may have settings of their own, since every core holds them; for more of them changes
+/// are refused with POLICY_VIOLATION.
+pub const GROUPS_WITH_SETTINGS_MAX: usize = 10_000;
+
+/// Longest id of a group that may have settings: what every version of a request can carry. Longer
+/// ones are refused with INVALID_REQUEST.
+pub const GROUP_ID_BYTES_MAX: usize = i16::MAX as usize;
+
 /// Directories that may wait to be removed. Full: the rest is removed at the next start.
 pub const REMOVALS_WAITING_MAX: usize = 4096;
 

@@ -1,5 +1,9 @@
 //! Decides what a change does to the metadata. Pure: looks at an image, gives records.
 
+mod group;
+
+pub use group::plan_group_configs;
+
 use super::change::{
     ConfigChange, ConfigOp, ConfigOpKind, MorePartitions, NewTopic, Refused, TopicRef,
 };
@@ -208,11 +212,7 @@ fn changed_value(
         ConfigOpKind::Append => appended(&in_force(), value),
         ConfigOpKind::Subtract => subtracted(&in_force(), value),
     };
-    let checked = setting.check(&value).map_err(|bad| match setting.broker_name {
-        Some(_) => Refused::TopicConfig(TopicSettingError::Bad(bad)),
-        None => Refused::BadBrokerValue(bad),
-    })?;
-    Ok(Some(checked))
+    Ok(Some(setting.check(&value).map_err(Refused::BadValue)?))
 }
 
 fn appended(list: &str, more: &str) -> String {

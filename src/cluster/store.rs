@@ -42,6 +42,8 @@ pub struct Stored {
     /// Topics whose deletion is decided and whose files may still be there: id and name.
     pub tombstones: BTreeMap<TopicId, String>,
     pub broker_configs: BTreeMap<BrokerScope, BTreeMap<String, String>>,
+    /// Settings of groups by the group's id. No group is here without one.
+    pub group_configs: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// One change; a commit takes several, all or none.
@@ -58,6 +60,15 @@ pub enum MetadataChange {
     RemoveTombstone(TopicId),
     PutBrokerConfig(BrokerScope, String, String),
     RemoveBrokerConfig(BrokerScope, String),
+    PutGroupConfig {
+        group: String,
+        key: String,
+        value: String,
+    },
+    RemoveGroupConfig {
+        group: String,
+        key: String,
+    },
 }
 
 /// Keeps the metadata.
@@ -156,6 +167,18 @@ impl Stored {
             MetadataChange::RemoveBrokerConfig(scope, key) => {
                 if let Some(configs) = self.broker_configs.get_mut(scope) {
                     configs.remove(key);
+                }
+            }
+            MetadataChange::PutGroupConfig { group, key, value } => {
+                let configs = self.group_configs.entry(group.clone()).or_default();
+                configs.insert(key.clone(), value.clone());
+            }
+            MetadataChange::RemoveGroupConfig { group, key } => {
+                if let Some(configs) = self.group_configs.get_mut(group) {
+                    configs.remove(key);
+                    if configs.is_empty() {
+                        self.group_configs.remove(group);
+                    }
                 }
             }
         }

@@ -225,7 +225,7 @@ impl fmt::Display for TopicSettingError {
             Self::Null { key } => write!(f, "Null value not supported for topic configs: {key}"),
             Self::Twice { key } => write!(f, "Topic config {key} is given twice"),
             Self::NotAList { key } => {
-                write!(f, "Topic config {key} is not a list: it can be set or deleted only")
+                write!(f, "Config {key} is not a list: it can be set or deleted only")
             }
         }
     }

@@ -44,7 +44,7 @@ pub use migration::{Downgrade, UpgradeError};
 pub use pattern::PatternError;
 pub use record::ConsumerRecord;
 pub use request::{Caller, HeartbeatError};
-pub use settings::ConsumerSettings;
+pub use settings::{ConsumerSettings, MemberTimes};
 pub use topics::{TopicFacts, TopicsView};
 pub use validate::{CommitLeave, Committer, OffsetError};
 
@@ -119,6 +119,11 @@ impl ConsumerGroup {
     /// Sets what an operator changed. Deadlines that run stay as they are.
     pub fn set_settings(&mut self, settings: ConsumerSettings) {
         self.settings = settings;
+    }
+
+    /// Sets what members keep to. Each member has the changed session from its next heartbeat on.
+    pub fn set_times(&mut self, times: MemberTimes) {
+        self.settings.times = times;
     }
 
     /// Whether it has no members, and so may be deleted when its offsets are gone.
@@ -199,7 +204,7 @@ impl ConsumerGroup {
         let member = self.state.members.get(id);
         match member.and_then(|member| member.metadata.classic.as_ref()) {
             Some(classic) => u64::try_from(classic.session_timeout_ms).unwrap_or(0),
-            None => u64::from(self.settings.session_timeout_ms),
+            None => u64::from(self.settings.times.session_timeout_ms),
         }
     }
 }

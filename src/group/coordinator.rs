@@ -9,7 +9,7 @@ mod watch;
 
 use super::ask::{Ask, Listed};
 use super::classic::{Name, Now, Settings};
-use super::consumer::{ConsumerSettings, TopicsView};
+use super::consumer::{ConsumerSettings, MemberTimes};
 use super::limits::{
     APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS, QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX,
 };
@@ -17,6 +17,7 @@ use super::loader;
 use super::log_size::LogSize;
 use super::partition::{Entry, GroupPartition, GroupSettings, Then};
 use super::placement::OFFSETS_TOPIC;
+use crate::cluster::image::MetadataImage;
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
 use millstream_io::batch::{NewRecord, compose};
@@ -57,7 +58,7 @@ struct Place {
 enum State {
     /// Questions wait until the log is read.
     Loading(Vec<(Name, Ask)>),
-    Active(Active),
+    Active(Box<Active>),
     /// No answers from here any more.
     Ended,
 }
@@ -96,7 +97,7 @@ impl Coordinator {
             stays
         });
         for (place, _) in partitions.values() {
-            // Topics may be gone.
+            // Topics may be gone, or settings of groups.
             place.work.signal();
         }
         let own = self.0.router.shard();
@@ -123,7 +124,7 @@ impl Coordinator {
         match place {
             Some(place) if !self.0.stopping.get() => {
                 let image = self.0.metadata.get();
-                place.ask(group, ask, &*image, self.now());
+                place.ask(group, ask, &image, self.now());
             }
             Some(_) | None => ask.refuse(ErrorCode::NotCoordinator),
         }
@@ -172,8 +173,10 @@ impl Coordinator {
             ..Settings::default()
         };
         let consumer = ConsumerSettings {
-            session_timeout_ms: broker.consumer_session_ms.value,
-            heartbeat_interval_ms: broker.consumer_heartbeat_ms.value,
+            times: MemberTimes {
+                session_timeout_ms: broker.consumer_session_ms.value,
+                heartbeat_interval_ms: broker.consumer_heartbeat_ms.value,
+            },
             members_max: usize::try_from(broker.consumer_group_size_max).unwrap_or(usize::MAX),
             migration: broker.consumer_migration,
             classic_members_max: classic.size_max,
@@ -213,6 +216,7 @@ impl Coordinator {
             let replay = |record| groups.replay(record, now);
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
+                    groups.set_configs(self.0.metadata.get().group_configs());
                     groups.loaded(self.now());
                     *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
                     if loaded.records > 0 {
@@ -224,7 +228,7 @@ impl Coordinator {
                             .emit();
                     }
                     let image = self.0.metadata.get();
-                    place.activate(groups, self.append_bytes_max(), &*image, self.now());
+                    place.activate(groups, self.append_bytes_max(), &image, self.now());
                     return;
                 }
                 Err(reason) => {
@@ -244,7 +248,7 @@ impl Coordinator {
         loop {
             let seen = place.work.seen();
             let now = self.now();
-            place.tick(&*self.0.metadata.get(), now);
+            place.tick(&self.0.metadata.get(), now);
             looks.look(self, place, now);
             if place.log.borrow().is_compaction_due() {
                 self.compact(place).await?;
@@ -349,13 +353,14 @@ impl Looks {
 }
 
 impl Place {
-    fn ask(&self, group: Name, ask: Ask, topics: &dyn TopicsView, now: Now) {
+    fn ask(&self, group: Name, ask: Ask, image: &MetadataImage, now: Now) {
         match &mut *self.state.borrow_mut() {
             State::Active(active) if active.queued_bytes > QUEUED_BYTES_MAX => {
                 ask.refuse(ErrorCode::CoordinatorNotAvailable);
             }
             State::Active(active) => {
-                let entry = active.groups.ask(&group, ask, topics, now);
+                active.groups.set_configs(image.group_configs());
+                let entry = active.groups.ask(&group, ask, image, now);
                 active.queue(entry);
             }
             State::Loading(waiting) if waiting.len() < WAITING_FOR_LOAD_MAX => {
@@ -372,14 +377,14 @@ impl Place {
         &self,
         groups: GroupPartition,
         batch_bytes_max: usize,
-        topics: &dyn TopicsView,
+        image: &MetadataImage,
         now: Now,
     ) {
         let active = Active { groups, batch_bytes_max, queue: Vec::new(), queued_bytes: 0 };
-        let before = self.state.replace(State::Active(active));
+        let before = self.state.replace(State::Active(Box::new(active)));
         if let State::Loading(waiting) = before {
             for (group, ask) in waiting {
-                self.ask(group, ask, topics, now);
+                self.ask(group, ask, image, now);
             }
         }
     }
@@ -411,8 +416,11 @@ impl Place {
         }
     }
 
-    fn tick(&self, topics: &dyn TopicsView, now: Now) {
-        self.with_groups(|groups| groups.tick(topics, now));
+    fn tick(&self, image: &MetadataImage, now: Now) {
+        self.with_groups(|groups| {
+            groups.set_configs(image.group_configs());
+            groups.tick(image, now)
+        });
     }
 
     fn next_deadline(&self) -> Option<u64> {

@@ -18,10 +18,11 @@ use super::classic::{
     Answer, Caller, GroupSnapshot, JoinAnswer, JoinRequest, LeaveAnswer, Leaving, Left, Name, Now,
     Outcome, Settings, Store, StoreNumber, SyncAnswer, SyncRequest,
 };
-use super::consumer::{ConsumerRecord, ConsumerSettings, HeartbeatAnswer, TopicsView};
+use super::consumer::{ConsumerRecord, ConsumerSettings, HeartbeatAnswer, MemberTimes, TopicsView};
 use super::limits::GROUPS_PER_PARTITION_MAX;
 use super::log_record::{self, LogRecord};
 use super::offsets::{CommittedOffset, GroupOffsets};
+use crate::cluster::group_configs::GroupConfigs;
 use crate::wire::ErrorCode;
 use group::{Group, Kind};
 use millstream_io::batch::NewRecord;
@@ -115,6 +116,8 @@ impl Then {
 #[derive(Debug)]
 pub struct GroupPartition {
     settings: GroupSettings,
+    /// What single groups have instead.
+    configs: Arc<GroupConfigs>,
     /// The largest batch of records that can be appended.
     append_bytes_max: usize,
     groups: HashMap<Name, Group>,
@@ -125,9 +128,17 @@ impl GroupPartition {
     pub fn new(settings: GroupSettings, append_bytes_max: usize) -> GroupPartition {
         GroupPartition {
             settings,
+            configs: Arc::default(),
             append_bytes_max,
             groups: HashMap::new(),
             deadlines: BinaryHeap::new(),
+        }
+    }
+
+    /// Goes by these settings of single groups from now on: each heartbeat looks at them.
+    pub fn set_configs(&mut self, configs: &Arc<GroupConfigs>) {
+        if !Arc::ptr_eq(&self.configs, configs) {
+            self.configs = configs.clone();
         }
     }
 
@@ -167,7 +178,9 @@ impl GroupPartition {
         self.groups.retain(|_, group| group.is_on_disk || !group.offsets.is_empty());
         let names: Vec<Name> = self.groups.keys().cloned().collect();
         for name in names {
+            let times = self.member_times(&name);
             if let Some(Group { kind: Kind::Consumer(consumer), .. }) = self.groups.get_mut(&name) {
+                consumer.set_times(times);
                 consumer.loaded(now.ms);
             }
             self.arm(&name, now.ms);
@@ -434,6 +447,9 @@ fn offset_record(
     }
 }
 
+#[cfg(test)]
+#[path = "partition/config_tests.rs"]
+mod config_tests;
 #[cfg(test)]
 #[path = "partition/migration_tests.rs"]
 mod migration_tests;

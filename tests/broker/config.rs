@@ -1,11 +1,13 @@
 //! Settings as clients see and change them.
 
+use crate::groups::coordinator;
 use crate::support::{Broker, Client};
 use millstream::wire::ErrorCode;
 use millstream::wire::messages::*;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const GROUP: i8 = 32;
 
 /// Value and source of a setting.
 fn setting(client: &mut Client, kind: i8, name: &str, key: &str) -> (Option<String>, i8) {
@@ -135,4 +137,85 @@ fn every_described_topic_setting_takes_its_own_value() {
         assert_eq!((value.as_deref(), source), (config.value, 1));
         assert_eq!(alter(&mut client, TOPIC, "t", &[(config.name, 1, None)]).0, 0);
     }
+}
+
+/// Joins a group of the consumer protocol, or joins again; the answered heartbeat interval.
+fn joined_interval_ms(client: &mut Client, group: &str) -> i32 {
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: group,
+        member_id: "m",
+        rebalance_timeout_ms: 1000,
+        subscribed_topic_names: Some(vec!["t"]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let body = client.call(1, &request);
+    let answer: ConsumerGroupHeartbeatResponse<'_> = body.decode(1);
+    assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+    answer.heartbeat_interval_ms
+}
+
+const SESSION: &str = "consumer.session.timeout.ms";
+const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
+
+/// Goal: what is set for a group is obeyed by the next heartbeat on whichever core, and is there after
+/// a kill; without it the broker's value is in force again.
+#[test]
+fn settings_of_a_group_are_obeyed_at_once_and_survive_a_kill() {
+    let mut broker = Broker::with(&["--set", "group.consumer.heartbeat.interval.ms=6000"]);
+    let mut client = broker.connect();
+    client.create("t", 1);
+    coordinator(&mut client, "g0");
+    let value = |text: &str, source| (Some(text.to_owned()), source);
+    assert_eq!(setting(&mut client, GROUP, "g0", SESSION), value("45000", 5));
+    assert_eq!(setting(&mut client, GROUP, "g0", HEARTBEAT), value("6000", 4));
+    assert_eq!(joined_interval_ms(&mut client, "g0"), 6000);
+    let names: Vec<String> = (0..8).map(|number| format!("g{number}")).collect();
+    for name in &names {
+        let ops = [(HEARTBEAT, 0, Some("7000")), (SESSION, 0, Some("50000"))];
+        assert_eq!(alter(&mut client, GROUP, name, &ops), (0, String::new()));
+        assert_eq!(joined_interval_ms(&mut broker.connect(), name), 7000);
+    }
+    broker.kill();
+    broker.start_again();
+    let mut client = broker.connect();
+    for name in &names {
+        assert_eq!(setting(&mut client, GROUP, name, HEARTBEAT), value("7000", 8));
+        assert_eq!(setting(&mut client, GROUP, name, SESSION), value("50000", 8));
+        assert_eq!(joined_interval_ms(&mut client, name), 7000);
+    }
+    assert_eq!(alter(&mut client, GROUP, "g0", &[(HEARTBEAT, 1, None)]).0, 0);
+    assert_eq!(joined_interval_ms(&mut client, "g0"), 6000);
+    assert_eq!(setting(&mut client, GROUP, "g0", HEARTBEAT), value("6000", 4));
+    // The older way: what is not named is deleted.
+    let resource = alter_configs::AlterConfigsResource {
+        resource_type: GROUP,
+        resource_name: "g0",
+        configs: Vec::new(),
+    };
+    let request = AlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    let body = client.call(2, &request);
+    let response: AlterConfigsResponse<'_> = body.decode(2);
+    assert_eq!(response.responses[0].error_code, 0);
+    assert_eq!(setting(&mut client, GROUP, "g0", SESSION), value("45000", 5));
+}
+
+#[test]
+fn bad_settings_of_a_group_are_refused_in_words() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    let invalid = ErrorCode::InvalidConfig.number();
+    for (key, value, part) in [
+        (SESSION, "44999", "group.consumer.min.session.timeout.ms"),
+        (SESSION, "60001", "group.consumer.max.session.timeout.ms"),
+        (HEARTBEAT, "4999", "group.consumer.min.heartbeat.interval.ms"),
+        (HEARTBEAT, "soon", "soon"),
+        ("share.session.timeout.ms", "50000", "Unknown group config name"),
+        ("consumer.session.timeout", "50000", "Did you mean consumer.session.timeout.ms?"),
+    ] {
+        let (code, text) = alter(&mut client, GROUP, "g", &[(key, 0, Some(value))]);
+        assert!(code == invalid && text.contains(part), "{key}={value}: {code} {text}");
+    }
+    let (code, _) = alter(&mut client, GROUP, "", &[(SESSION, 0, Some("50000"))]);
+    assert_eq!(code, ErrorCode::InvalidRequest.number());
 }

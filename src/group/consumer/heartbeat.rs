@@ -68,7 +68,7 @@ impl ConsumerGroup {
         let answer = HeartbeatAnswer {
             member_id: id,
             member_epoch: after.epoch,
-            heartbeat_interval_ms: self.settings.heartbeat_interval_ms,
+            heartbeat_interval_ms: self.settings.times.heartbeat_interval_ms,
             assignment,
         };
         Ok((answer, records))

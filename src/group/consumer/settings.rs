@@ -6,10 +6,7 @@ use crate::config::MigrationPolicy;
 /// Settings of consumer groups, in the names of Apache Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerSettings {
-    /// `group.consumer.session.timeout.ms`
-    pub session_timeout_ms: u32,
-    /// `group.consumer.heartbeat.interval.ms`
-    pub heartbeat_interval_ms: u32,
+    pub times: MemberTimes,
     /// `group.consumer.max.size`, in members.
     pub members_max: usize,
     /// `group.consumer.assignors`: those that members may ask for; the first is the default.
@@ -20,11 +17,20 @@ pub struct ConsumerSettings {
     pub classic_members_max: usize,
 }
 
+/// What members of the consumer protocol keep to. A group may have its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberTimes {
+    /// `consumer.session.timeout.ms`, or else the broker's `group.consumer.session.timeout.ms`.
+    pub session_timeout_ms: u32,
+    /// `consumer.heartbeat.interval.ms`, or else the broker's
+    /// `group.consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval_ms: u32,
+}
+
 impl Default for ConsumerSettings {
     fn default() -> ConsumerSettings {
         ConsumerSettings {
-            session_timeout_ms: 45_000,
-            heartbeat_interval_ms: 5_000,
+            times: MemberTimes { session_timeout_ms: 45_000, heartbeat_interval_ms: 5_000 },
             members_max: usize::MAX,
             assignors: vec![Assignor::Uniform, Assignor::Range],
             migration: MigrationPolicy::default(),

@@ -51,12 +51,25 @@ impl GroupPartition {
             client_host: &beat.client_host,
             fresh_member_id: &beat.fresh_member_id,
         };
+        let times = self.member_times(name);
         if let Some(Group { kind: Kind::Consumer(consumer), .. }) = self.groups.get_mut(name) {
+            consumer.set_times(times);
             let beaten = consumer.heartbeat(&request, &caller, topics, now.ms);
             let (answer, records) = beaten.map_err(refusal)?;
             return Ok(Beaten { before: Entry::default(), answer, records });
         }
         self.first_beat(name, &request, &caller, topics, now)
+    }
+
+    /// The group's own times, or the broker's.
+    pub(super) fn member_times(&self, name: &Name) -> MemberTimes {
+        match self.configs.in_force(name) {
+            Some(config) => MemberTimes {
+                session_timeout_ms: config.session_ms,
+                heartbeat_interval_ms: config.heartbeat_ms,
+            },
+            None => self.settings.consumer.times,
+        }
     }
 
     /// A heartbeat where no group of the consumer protocol is. One that is refused neither makes nor
@@ -69,7 +82,8 @@ impl GroupPartition {
         topics: &dyn TopicsView,
         now: Now,
     ) -> Result<Beaten, Refusal> {
-        let settings = &self.settings.consumer;
+        let times = self.member_times(name);
+        let settings = &ConsumerSettings { times, ..self.settings.consumer.clone() };
         let is_join = request.member_epoch == 0;
         let mut consumer = ConsumerGroup::new(settings.clone());
         let (mut answer, mut records) = match consumer.heartbeat(request, caller, topics, now.ms) {

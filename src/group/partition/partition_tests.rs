@@ -130,12 +130,18 @@ impl Bench {
     }
 
     pub fn reload(&self, at: Now) -> GroupPartition {
+        let mut groups = self.replayed(at);
+        groups.loaded(at);
+        groups
+    }
+
+    /// The log read, and the reading not ended yet.
+    pub fn replayed(&self, at: Now) -> GroupPartition {
         let mut groups = GroupPartition::new(settings(), 1 << 20);
         for record in &self.log {
             let key = record.key.as_deref().unwrap();
             groups.replay(LogRecord::decode(key, record.value.as_deref()).unwrap(), at);
         }
-        groups.loaded(at);
         groups
     }
 

@@ -3,7 +3,7 @@
 from bench import Row
 from messages import NIL_UUID, encode_request
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 def create(name, expect, topics, version=5, ours=None, why=None, **more):
@@ -97,11 +97,17 @@ ROWS += [
         {"resource_type": BROKER, "resource_name": "99"}]),
     simple("describe configs: unknown key", 32, 2, "answer 0", resources=lambda bench: [
         {"resource_type": TOPIC, "resource_name": bench.topic, "keys": ["no.such.config"]}]),
+    simple("describe configs: group without a name", 32, 2, "answer 42", resources=[{"resource_type": GROUP, "resource_name": ""}]),
+    simple("describe configs: group that does not exist", 32, 2, "answer 0", resources=[
+        {"resource_type": GROUP, "resource_name": "no-such-group"}]),
     simple("describe configs: none", 32, 2, "answer ", resources=[]),
     simple("alter configs: unknown topic", 33, 1, "answer 3", resources=[
         {"resource_type": TOPIC, "resource_name": "no-such-topic"}]),
     simple("alter configs: unknown key", 33, 1, "answer 40", resources=lambda bench: [
         {"resource_type": TOPIC, "resource_name": bench.topic, "configs": [{"name": "no.such", "value": "1"}]}]),
+    simple("alter configs: group, null value", 33, 1, "answer 42", resources=[
+        {"resource_type": GROUP, "resource_name": "judge", "configs": [{"name": "consumer.session.timeout.ms", "value": None}]}]),
+    simple("alter configs: group, nothing", 33, 1, "answer 0", resources=[{"resource_type": GROUP, "resource_name": "judge"}]),
     simple("alter configs: same topic twice", 33, 1, "silent", ours=("answer 42,42", "answer 42"),
            why="Kafka never answers this", resources=lambda bench: [
         {"resource_type": TOPIC, "resource_name": bench.topic}] * 2),
@@ -127,6 +133,19 @@ ROWS += [
     alter("incremental alter: delete what is not set", "answer 0", [{"name": "retention.ms", "op": 1, "value": None}]),
     alter("incremental alter: unknown broker", "answer 42", [{"name": "log.retention.ms", "value": "1000"}],
           topic="99", kind=BROKER),
+    alter("incremental alter: group without a name", "answer 42", [{"name": "consumer.session.timeout.ms", "value": "50000"}],
+          kind=GROUP, topic=lambda bench: ""),
+    alter("incremental alter: group, unknown key", "answer 40", [{"name": "no.such.config", "value": "1"}], kind=GROUP),
+    alter("incremental alter: group, not a number", "answer 40", [{"name": "consumer.session.timeout.ms", "value": "soon"}], kind=GROUP),
+    alter("incremental alter: group, above the broker's bounds", "answer 40", [
+        {"name": "consumer.heartbeat.interval.ms", "value": "15001"}], kind=GROUP),
+    alter("incremental alter: group, below the broker's bounds", "answer 40", [
+        {"name": "consumer.session.timeout.ms", "value": "999"}], kind=GROUP),
+    alter("incremental alter: group, append to a number", "answer 40", [
+        {"name": "consumer.session.timeout.ms", "op": 2, "value": "50000"}], kind=GROUP),
+    alter("incremental alter: group, null value", "answer 42", [{"name": "consumer.session.timeout.ms", "value": None}], kind=GROUP),
+    alter("incremental alter: group, in the broker's bounds, validate only", "answer 0", [
+        {"name": "consumer.session.timeout.ms", "value": "50000"}], kind=GROUP, validate_only=True),
     simple("init producer id: empty transactional id", 22, 4, "answer 42", transactional_id=""),
     simple("init producer id: no id", 22, 4, "answer 0"),
     simple("init producer id: no id, timeout -1", 22, 4, "answer 0", transaction_timeout_ms=-1),
