@@ -39,6 +39,7 @@ mod init_producer_id;
 mod join_group;
 mod leave_group;
 pub mod limits;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -383,6 +384,7 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::DescribeProducers => describe_producers::handle(call).await,
         ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::handle(call).await,
         ApiKey::ConsumerGroupDescribe => consumer_group_describe::handle(call).await,
+        ApiKey::ListConfigResources => list_config_resources::handle(call),
         ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(call).await,
         key => Err(Close::NotServed { key, version: call.version }),
     }

@@ -124,6 +124,7 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::DescribeProducers, 0, 0, Rights::Topics(AclOperation::Read)),
     row(ApiKey::ConsumerGroupHeartbeat, 0, 1, Rights::Groups(AclOperation::Read)),
     row(ApiKey::ConsumerGroupDescribe, 0, 1, Rights::Groups(AclOperation::Describe)),
+    row(ApiKey::ListConfigResources, 0, 1, Rights::Cluster(AclOperation::DescribeConfigs)),
     row(ApiKey::DescribeTopicPartitions, 0, 0, Rights::Topics(AclOperation::Describe)),
 ];
 

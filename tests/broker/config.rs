@@ -155,6 +155,16 @@ fn joined_interval_ms(client: &mut Client, group: &str) -> i32 {
     answer.heartbeat_interval_ms
 }
 
+/// Type and name of what has settings, or the error.
+fn listed(client: &mut Client, version: i16, types: &[i8]) -> Result<Vec<(i8, String)>, i16> {
+    let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
+    let body = client.call(version, &request);
+    let answer: ListConfigResourcesResponse<'_> = body.decode(version);
+    let found = answer.config_resources.iter();
+    let found = found.map(|found| (found.resource_type, found.resource_name.to_owned()));
+    if answer.error_code == 0 { Ok(found.collect()) } else { Err(answer.error_code) }
+}
+
 const SESSION: &str = "consumer.session.timeout.ms";
 const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
 
@@ -184,6 +194,8 @@ fn settings_of_a_group_are_obeyed_at_once_and_survive_a_kill() {
         assert_eq!(setting(&mut client, GROUP, name, SESSION), value("50000", 8));
         assert_eq!(joined_interval_ms(&mut client, name), 7000);
     }
+    let groups = names.iter().map(|name| (GROUP, name.clone())).collect();
+    assert_eq!(listed(&mut client, 1, &[GROUP]), Ok(groups));
     assert_eq!(alter(&mut client, GROUP, "g0", &[(HEARTBEAT, 1, None)]).0, 0);
     assert_eq!(joined_interval_ms(&mut client, "g0"), 6000);
     assert_eq!(setting(&mut client, GROUP, "g0", HEARTBEAT), value("6000", 4));
@@ -198,6 +210,7 @@ fn settings_of_a_group_are_obeyed_at_once_and_survive_a_kill() {
     let response: AlterConfigsResponse<'_> = body.decode(2);
     assert_eq!(response.responses[0].error_code, 0);
     assert_eq!(setting(&mut client, GROUP, "g0", SESSION), value("45000", 5));
+    assert_eq!(listed(&mut client, 1, &[GROUP]).unwrap().len(), 7);
 }
 
 #[test]
@@ -218,4 +231,22 @@ fn bad_settings_of_a_group_are_refused_in_words() {
     }
     let (code, _) = alter(&mut client, GROUP, "", &[(SESSION, 0, Some("50000"))]);
     assert_eq!(code, ErrorCode::InvalidRequest.number());
+    assert_eq!(listed(&mut client, 1, &[GROUP]), Ok(vec![]));
+}
+
+#[test]
+fn what_has_settings_is_listed_by_type() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", 1);
+    assert_eq!(alter(&mut client, GROUP, "g", &[(SESSION, 0, Some("50000"))]).0, 0);
+    let all = [(GROUP, "g"), (BROKER, "1"), (TOPIC, "t")];
+    let all: Vec<_> = all.into_iter().map(|(kind, name)| (kind, name.to_owned())).collect();
+    assert_eq!(listed(&mut client, 1, &[]), Ok(all.clone()));
+    assert_eq!(listed(&mut client, 1, &[TOPIC, BROKER]), Ok(vec![all[1].clone(), all[2].clone()]));
+    // Loggers and metrics of clients are known, and there are none.
+    assert_eq!(listed(&mut client, 1, &[8, 16]), Ok(vec![]));
+    let unsupported = ErrorCode::UnsupportedVersion.number();
+    assert_eq!(listed(&mut client, 1, &[TOPIC, 64]), Err(unsupported));
+    assert_eq!(listed(&mut client, 0, &[]), Ok(vec![]));
 }

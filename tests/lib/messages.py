@@ -300,6 +300,10 @@ MESSAGES = {
                 F("subscribed_topic_regex", "str", null=0), F("assignment", _ASSIGNED), F("target_assignment", _ASSIGNED),
                 F("member_type", "i8", 1))),
             F("authorized_operations", "i32")))]),
+    74: ("ListConfigResources", 0, 1, [
+        F("resource_types", ["i8"], 1)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("config_resources", A(
+            F("resource_name", "str"), F("resource_type", "i8", 1, default=16)))]),
     75: ("DescribeTopicPartitions", 0, 0, [
         F("topics", A(F("name", "str"))), F("response_partition_limit", "i32", default=2000),
         F("cursor", S(F("topic_name", "str"), F("partition_index", "i32")), null=0)], [

@@ -100,6 +100,10 @@ ROWS += [
     simple("describe configs: group without a name", 32, 2, "answer 42", resources=[{"resource_type": GROUP, "resource_name": ""}]),
     simple("describe configs: group that does not exist", 32, 2, "answer 0", resources=[
         {"resource_type": GROUP, "resource_name": "no-such-group"}]),
+    simple("list config resources: unknown type", 74, 1, "answer 35", resource_types=[TOPIC, 64]),
+    simple("list config resources: type 0", 74, 1, "answer 35", resource_types=[0]),
+    simple("list config resources: loggers and metrics of clients", 74, 1, "answer 0", resource_types=[8, 16]),
+    simple("list config resources: metrics of clients, as they were once", 74, 0, "answer 0"),
     simple("describe configs: none", 32, 2, "answer ", resources=[]),
     simple("alter configs: unknown topic", 33, 1, "answer 3", resources=[
         {"resource_type": TOPIC, "resource_name": "no-such-topic"}]),

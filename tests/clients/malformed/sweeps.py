@@ -65,6 +65,7 @@ def valid(bench):
              "subscribed_topic_names": [bench.topic], "subscribed_topic_regex": "a.*",
              "topic_partitions": [{"topic_id": bench.topic_id, "partitions": [0]}]},
         69: {"group_ids": ["sweep"]},
+        74: {"resource_types": [2, 4, 32]},
         75: {"topics": [{"name": bench.topic}], "cursor": {"topic_name": bench.topic, "partition_index": 0}},
     }
 
