@@ -77,6 +77,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         starts: stored.starts,
     };
     let image = MetadataImage::new(Arc::new(start), &stored);
+    image.group_configs().tell_of_leftovers(&image.broker);
     let (seats, post) = mesh::<CoreOrder>(cpus.len());
     let (group_seats, _) = mesh::<GroupOrder>(cpus.len());
     let controller =
