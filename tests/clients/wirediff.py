@@ -29,7 +29,7 @@ OWN = {"topic_id", "cluster_id", "host", "port", "node_id", "controller_id", "le
        "usable_bytes", "throttle_time_ms", "producer_id", "last_timestamp", "broker_id", "partition_size", "rack",
        "finalized_features_epoch", "cluster_authorized_operations", "topic_authorized_operations", "documentation"}
 COUNTED = {"replica_nodes", "isr_nodes", "replicas", "brokers"}  # lists of nodes: only how many
-SORTED = {"topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name"}
+SORTED = {"groups": "group_id", "topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name"}
 
 # (part of the label, end of the field's path): why it may differ.
 ON_PURPOSE = {
