@@ -214,7 +214,7 @@ impl ConsumerGroup {
 mod group_tests;
 #[cfg(test)]
 #[path = "consumer/testing.rs"]
-mod testing;
+pub(super) mod testing;
 #[cfg(test)]
 #[path = "consumer/walk_tests.rs"]
 mod walk_tests;

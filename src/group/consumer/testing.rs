@@ -11,6 +11,7 @@ use super::{
     Caller, ConsumerGroup, ConsumerRecord, ConsumerSettings, HeartbeatAnswer, HeartbeatError,
     TopicFacts, TopicsView,
 };
+use crate::group::ask::ConsumerHeartbeat;
 use crate::group::classic::{
     Caller as ClassicCaller, JoinAnswer, JoinRequest, JoinRules, Leaving, Protocol, SyncRequest,
 };
@@ -18,7 +19,7 @@ use crate::wire::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, TopicPartitions,
 };
 use crate::wire::messages::consumer_protocol as embedded;
-use crate::wire::{ErrorCode, Uuid};
+use crate::wire::{ErrorCode, Message, Uuid, Writer};
 use bytes::Bytes;
 
 /// Topics that a test creates, grows and deletes.
@@ -96,9 +97,9 @@ impl TopicsView for Topics {
     }
 }
 
-/// One heartbeat in the making.
+/// One heartbeat in the making: the only builder of heartbeats that tests of groups have.
 #[derive(Clone, Debug)]
-pub(super) struct Beat {
+pub(in crate::group) struct Beat {
     pub version: i16,
     pub group: String,
     pub member: String,
@@ -185,6 +186,19 @@ impl Beat {
             subscribed_topic_regex: self.regex.as_deref(),
             server_assignor: self.assignor.as_deref(),
             topic_partitions: owned,
+        }
+    }
+
+    /// As it reaches the coordinator.
+    pub fn sent(&self) -> ConsumerHeartbeat {
+        let mut writer = Writer::new();
+        self.request().encode(&mut writer, self.version).expect("a heartbeat");
+        ConsumerHeartbeat {
+            body: writer.into_bytes().into(),
+            version: self.version,
+            client_id: "client".into(),
+            client_host: "/127.0.0.1".into(),
+            fresh_member_id: "fresh".into(),
         }
     }
 }

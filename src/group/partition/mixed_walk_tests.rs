@@ -13,16 +13,14 @@ use super::tests::{Bench, TOPIC, Topics, name, now};
 use super::*;
 use crate::group::ask::ConsumerHeartbeat;
 use crate::group::classic::{JoinRules, JoinedMember, Protocol};
-use crate::wire::messages::consumer_group_heartbeat::{
-    ConsumerGroupHeartbeatRequest, TopicPartitions as Owned,
-};
+use crate::group::consumer::testing::Beat;
 use crate::wire::messages::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions, decode_prefixed,
     encode_prefixed,
 };
-use crate::wire::{Message, Uuid, Writer};
 use bytes::Bytes;
 use millstream_io::runtime::Reply;
+use millstream_io::units::{PartitionIndex, TopicPartition};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -521,30 +519,16 @@ fn heartbeat(
     owned: Option<&Share>,
 ) -> ConsumerHeartbeat {
     let is_join = epoch == 0;
-    let topic_id = Uuid(*TOPIC.as_bytes());
-    let owned = owned.map(|owned| {
-        let partitions: Vec<i32> = owned.iter().copied().collect();
-        if is_join { Vec::new() } else { vec![Owned { topic_id, partitions }] }
-    });
-    let request = ConsumerGroupHeartbeatRequest {
-        group_id: "g",
-        member_id: id,
-        member_epoch: epoch,
-        instance_id: instance,
+    let beat = if is_join { Beat::join(id, &["t"]) } else { Beat::new(id, epoch) };
+    let one = |index: &i32| TopicPartition { topic: TOPIC, partition: PartitionIndex::at(*index) };
+    let owned = owned.filter(|_| !is_join).map(|owned| owned.iter().map(one).collect());
+    Beat {
+        instance: instance.map(str::to_owned),
         rebalance_timeout_ms: if is_join { 8_000 } else { -1 },
-        subscribed_topic_names: is_join.then(|| vec!["t"]),
-        topic_partitions: owned,
-        ..Default::default()
-    };
-    let mut writer = Writer::new();
-    request.encode(&mut writer, 1).unwrap();
-    ConsumerHeartbeat {
-        body: writer.into_bytes().into(),
-        version: 1,
-        client_id: name("client"),
-        client_host: name("/127.0.0.1"),
-        fresh_member_id: name("fresh"),
+        owned: owned.or(beat.owned.clone()),
+        ..beat
     }
+    .sent()
 }
 
 proptest! {

@@ -2,8 +2,7 @@ use super::*;
 use crate::group::ask::{ConsumerHeartbeat, FetchedBy, TopicOffsets};
 use crate::group::classic::{CommitKind, JoinRules, Protocol, State, SyncRequest};
 use crate::group::consumer::TopicFacts;
-use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
-use crate::wire::{Message, Writer};
+use crate::group::consumer::testing::Beat;
 use bytes::Bytes;
 use millstream_io::runtime::{Reply, oneshot};
 use millstream_io::units::{TimestampMs, TopicId};
@@ -329,31 +328,13 @@ fn everybody_is_answered_when_the_partition_is_lost() {
     assert!(bench.groups.is_empty());
 }
 
-pub(super) fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
-    beat_for(member, epoch, None)
+/// A heartbeat of a member that reads the topic.
+fn reader(member: &str, epoch: i32) -> Beat {
+    if epoch == 0 { Beat::join(member, &["t"]) } else { Beat::new(member, epoch) }
 }
 
-fn beat_for(member: &str, epoch: i32, assignor: Option<&str>) -> ConsumerHeartbeat {
-    let join = epoch == 0;
-    let request = ConsumerGroupHeartbeatRequest {
-        group_id: "g",
-        member_id: member,
-        member_epoch: epoch,
-        rebalance_timeout_ms: if join { 1000 } else { -1 },
-        subscribed_topic_names: join.then(|| vec!["t"]),
-        topic_partitions: join.then(Vec::new),
-        server_assignor: assignor,
-        ..Default::default()
-    };
-    let mut writer = Writer::new();
-    request.encode(&mut writer, 1).unwrap();
-    ConsumerHeartbeat {
-        body: writer.into_bytes().into(),
-        version: 1,
-        client_id: name("client"),
-        client_host: name("/127.0.0.1"),
-        fresh_member_id: name("fresh"),
-    }
+pub(super) fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
+    reader(member, epoch).sent()
 }
 
 #[test]
@@ -418,7 +399,7 @@ fn heartbeat_that_is_refused_neither_makes_nor_changes_a_group() {
         let mut answer = bench.ask("g", at, |reply| Ask::ConsumerHeartbeat(beat, reply));
         answer.try_take().unwrap().unwrap().unwrap_err().code
     };
-    let unsupported = || beat_for("m", 0, Some("none"));
+    let unsupported = || reader("m", 0).assignor("none").sent();
     assert_eq!(refused(&mut bench, unsupported()), ErrorCode::UnsupportedAssignor);
     assert!(bench.groups.is_empty());
     assert_eq!(refused(&mut bench, beat("m", -3)), ErrorCode::InvalidRequest);
