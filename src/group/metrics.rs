@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// things.
 pub const OFFSETS_AT_ONCE: usize = 1024;
 
+/// Names of groups that one step copies: less than a hundred microseconds, as above.
+pub const NAMES_AT_ONCE: usize = 1024;
+
 /// One group at one moment. Its offsets may be a little younger than the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFacts {

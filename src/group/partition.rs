@@ -28,7 +28,7 @@ use group::{Group, Kind};
 use millstream_io::batch::NewRecord;
 use millstream_io::runtime::Promise;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 /// Records that belong into one batch, and what follows when it is durable.
@@ -120,7 +120,8 @@ pub struct GroupPartition {
     configs: Arc<GroupConfigs>,
     /// The largest batch of records that can be appended.
     append_bytes_max: usize,
-    groups: HashMap<Name, Group>,
+    /// In the order of their names, so that they can be listed in pieces.
+    groups: BTreeMap<Name, Group>,
     deadlines: BinaryHeap<Reverse<(u64, Name)>>,
 }
 
@@ -130,7 +131,7 @@ impl GroupPartition {
             settings,
             configs: Arc::default(),
             append_bytes_max,
-            groups: HashMap::new(),
+            groups: BTreeMap::new(),
             deadlines: BinaryHeap::new(),
         }
     }

@@ -1,15 +1,21 @@
 //! What is told of groups to whoever watches the broker.
 
 use super::super::ask::Listed;
-use super::super::metrics::{CommitsPiece, GroupFacts, OFFSETS_AT_ONCE, TopicCommits};
+use super::super::metrics::{
+    CommitsPiece, GroupFacts, NAMES_AT_ONCE, OFFSETS_AT_ONCE, TopicCommits,
+};
 use super::group::{Group, Kind};
 use super::{GroupPartition, Name, TopicsView};
 use millstream_io::units::TopicId;
+use std::ops::Bound;
 use std::sync::Arc;
 
 impl GroupPartition {
-    pub fn names(&self) -> Vec<Name> {
-        self.groups.keys().cloned().collect()
+    /// At most [`NAMES_AT_ONCE`] names of groups, in order, those behind `last`.
+    pub fn names_after(&self, last: Option<&Name>) -> Vec<Name> {
+        let from = last.map_or(Bound::Unbounded, |last| Bound::Excluded(&**last));
+        let behind = self.groups.range::<str, _>((from, Bound::Unbounded));
+        behind.take(NAMES_AT_ONCE).map(|(name, _)| name.clone()).collect()
     }
 
     /// A group without its offsets; `None` when it is gone or about to go.
@@ -153,6 +159,28 @@ mod tests {
         let wanted = commits.iter().map(|(topic, p, _)| (*topic, *p, i64::from(*p) * 10));
         assert!(found.eq(wanted));
         assert_eq!((facts.state, facts.members, facts.epoch), ("Empty", 0, 0));
+    }
+
+    /// Goal: no step lists more names than it may, and together they list what was there all along.
+    /// Method: between two pieces a group before the last name goes and others come.
+    #[test]
+    fn names_are_listed_in_pieces_though_groups_come_and_go() {
+        let now = Now { ms: 1, wall: TimestampMs::new(1) };
+        let mut groups = GroupPartition::new(GroupSettings::default(), 1 << 20);
+        let all: Vec<Name> =
+            (0..2 * NAMES_AT_ONCE + 1).map(|n| format!("g{n:05}").into()).collect();
+        for name in &all {
+            groups.group_or_new(name, now);
+        }
+        let first = groups.names_after(None);
+        assert_eq!(first, all[..NAMES_AT_ONCE]);
+        groups.groups.remove("g00000");
+        groups.groups.remove(first.last().unwrap());
+        groups.group_or_new(&Name::from("g00000-later"), now);
+        let second = groups.names_after(first.last());
+        assert_eq!(second, all[NAMES_AT_ONCE..2 * NAMES_AT_ONCE]);
+        assert_eq!(groups.names_after(second.last()), all[2 * NAMES_AT_ONCE..]);
+        assert!(groups.names_after(all.last()).is_empty());
     }
 
     #[test]
