@@ -1,17 +1,16 @@
 """F29: leader epochs are checked, remembered, and never go back.
 
 Five restarts of each kind with writes in between; OffsetForLeaderEpoch of
-every epoch; fenced and unknown epochs on Fetch and ListOffsets; a lost or
-damaged epoch file. Committed epochs and elections have no tests here.
+every epoch; fenced and unknown epochs on Fetch and ListOffsets. Epochs stand in
+the batches alone; elections have no tests here.
 """
 
-import os
 import time
 
 import pytest
 
 import hotpath
-from bench import (Ledger, Producer, data_files, fetch_from, load, log_end, needs_loop_disk, one_batch, read_batches,
+from bench import (Ledger, Producer, fetch_from, load, log_end, needs_loop_disk, one_batch, read_batches,
                    read_topic, topic_made)
 
 FENCED, UNKNOWN_EPOCH = 74, 75
@@ -141,23 +140,6 @@ def test_end_of_an_epoch_is_never_below_what_a_client_saw_in_it(make_broker):
             error, _, offset = _end_of(connection, epoch)
             assert error == 0 and offset >= high, f"epoch {epoch} ends at {offset}, a client saw {high} in it"
     ledger.verify(read_topic(broker.address, TOPIC, 1))
-
-
-@pytest.mark.parametrize("damage", ["deleted", "emptied", "random bytes"])
-def test_a_lost_epoch_file_is_rebuilt_from_the_batches(damage, make_broker):
-    broker = make_broker()
-    seen = _restarts(broker, lambda b: b.stop(), rounds=4)
-    assert broker.stop() == 0
-    files = [f for f in data_files(broker.data_dir, TOPIC) if "epoch" in os.path.basename(f)]
-    assert files, "there is no leader epoch file: the test proves nothing"
-    for path in files:
-        if damage == "deleted":
-            os.unlink(path)
-        else:
-            with open(path, "wb") as file:
-                file.write(os.urandom(200) if damage == "random bytes" else b"")
-    broker.start()
-    _judge_epochs(broker, seen)
 
 
 def test_a_new_topic_of_the_same_name_has_another_id_and_none_of_the_old_records(make_broker):
