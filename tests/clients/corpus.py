@@ -10,6 +10,7 @@ each codec, so that its five topics hold the whole.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ import tools  # noqa: E402
 from common import PARTITIONS, Digest, lines  # noqa: E402
 
 SECONDS_MAX = 240
+PARALLEL = 2  # topics at a time: a client keeps one core busy at most
 # Who reads what who wrote, one per codec; no client reads its own topics here.
 READERS = {
     "kcat": ("franz-go", "confluent-kafka", "java", "kafka-python", "confluent-kafka"),
@@ -129,10 +131,10 @@ def check(name, action):
     try:
         value = action()
     except (Wrong, ValueError, rawkafka.Closed, rawkafka.Silent) as wrong:
-        print(f"FAIL {name}: {wrong}", flush=True)
+        print(f"FAIL {name}: {wrong}\n", end="", flush=True)
         return False, None
     note = f"{value}, " if isinstance(value, str) else ""
-    print(f"PASS {name} ({note}{time.monotonic() - started:.1f} s)", flush=True)
+    print(f"PASS {name} ({note}{time.monotonic() - started:.1f} s)\n", end="", flush=True)
     return True, value
 
 
@@ -161,7 +163,7 @@ def main():
     parser.add_argument("--only", default="", help="WRITER or WRITER:CODEC")
     parser.add_argument("--every-reader", action="store_true", help="each topic through every client that reads")
     args = parser.parse_args()
-    failed = 0
+    jobs = []
     for writer, paths in files().items():
         for codec, reader, path in zip(clients.CODECS, READERS[writer], paths):
             if not f"{writer}:{codec}".startswith(args.only):
@@ -174,7 +176,11 @@ def main():
             except tools.Missing as missing:
                 print(f"SKIP {writer} to {' '.join(readers)} with {codec}: {missing}", flush=True)
                 continue
-            failed += judge(args.bootstrap, writer, codec, readers, path)
+            expected(path)
+            jobs.append((writer, codec, readers, path))
+    jobs.sort(key=lambda job: clients.CODECS.index(job[1]))  # so that the slow clients do not meet each other
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        failed = sum(pool.map(lambda job: judge(args.bootstrap, *job), jobs))
     sys.exit(1 if failed else 0)
 
 

@@ -11,6 +11,7 @@ installed is skipped by name.
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import signal
@@ -32,6 +33,7 @@ SETTLE_SECONDS_MAX = 40
 READ_SECONDS_MAX = 20
 STOP_SECONDS_MAX = 20
 SESSION_SECONDS = 6
+PARALLEL = 2  # crews at a time: their members wait most of the time
 QUIET_SECONDS = 4  # eight heartbeats: a rebalance would have shown
 
 
@@ -361,18 +363,19 @@ def available(names):
     return found
 
 
-def check(name, bootstrap, admin, label, action, protocol):
+def check(name, bootstrap, label, action, kinds, protocol):
     """Prints the line of one check; whether it passed."""
     started = time.monotonic()
-    crew = Crew(bootstrap, admin, label, protocol)
-    try:
-        action(crew)
-    except Wrong as wrong:
-        print(f"FAIL {name}: {wrong}", flush=True)
-        return False
-    finally:
-        crew.kill_all()
-    print(f"PASS {name} ({time.monotonic() - started:.1f} s)", flush=True)
+    with rawkafka.Connection(bootstrap, timeout=30) as admin:
+        crew = Crew(bootstrap, admin, label, protocol)
+        try:
+            action(crew, kinds)
+        except Wrong as wrong:
+            print(f"FAIL {name}: {wrong}\n", end="", flush=True)
+            return False
+        finally:
+            crew.kill_all()
+    print(f"PASS {name} ({time.monotonic() - started:.1f} s)\n", end="", flush=True)
     return True
 
 
@@ -382,7 +385,7 @@ def main():
     parser.add_argument("--clients", type=lambda text: text.split(","), default=[])
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    kinds, failed = available(args.clients), 0
+    kinds = available(args.clients)
     with rawkafka.Connection(args.bootstrap, timeout=30) as admin:
         probe = f"groups-probe-{os.getpid()}"
         rawkafka.create_topic_and_wait(admin, probe)
@@ -398,10 +401,11 @@ def main():
         for kind, crew_kinds in each_first([k for k in kinds if k.cooperative]):
             name = f"{kind.name} leads all others that know the cooperative-sticky assignor, also when it is killed"
             jobs.append((f"cooperative-{kind.name}", name, each_leads, crew_kinds, "cooperative"))
-        for label, name, action, crew_kinds, protocol in jobs:
-            if args.only in label and crew_kinds:
-                failed += not check(name, args.bootstrap, admin, label, lambda crew: action(crew, crew_kinds), protocol)
-    sys.exit(1 if failed else 0)
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        checks = [pool.submit(check, name, args.bootstrap, label, action, crew_kinds, protocol)
+                  for label, name, action, crew_kinds, protocol in jobs if args.only in label and crew_kinds]
+        passed = [check.result() for check in checks]
+    sys.exit(0 if all(passed) else 1)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ def sources():
 
 def build(directory):
     """{suite: executable}; a few minutes the first time, since librdkafka is built too."""
-    environment = dict(os.environ, CARGO_TARGET_DIR=os.path.join(tools.HOME, "rskafka-target"))
+    environment = dict(os.environ, CARGO_TARGET_DIR=os.path.join(tools.HOME, "rskafka-target"), CARGO_PROFILE_DEV_DEBUG="0",
+                       CARGO_PROFILE_TEST_DEBUG="0")
     command = ["cargo", "test", "--locked", "--no-run", "--features", "full", "--message-format", "json"]
     for suite in SUITES:
         command += ["--test", suite]
@@ -84,11 +85,14 @@ def allowed():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("bootstrap")
+    parser.add_argument("bootstrap", nargs="?")
+    parser.add_argument("--build", action="store_true", help="build the tests only")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     excused, failed, jobs = allowed(), 0, []
     executables = build(sources())
+    if args.build:
+        return
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         for suite in SUITES:
             for name in tests(executables[suite]):

@@ -6,8 +6,10 @@ summaries are counted as they are. Exit code 1 if anything failed.
 """
 
 import argparse
+import atexit
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -142,6 +144,29 @@ def execute(command, log, timeout):
             child.wait()
 
 
+class Builders:
+    """What later stages need built, one after the other, at low priority."""
+
+    def __init__(self, stages):
+        commands = [stage.built_by for stage in stages if stage.built_by]
+        script = "; ".join(shlex.join(command) for command in commands)
+        self.child = None
+        if commands:
+            with open(os.path.join(LOGS, "builders.log"), "wb") as sink:
+                self.child = subprocess.Popen(["nice", "-n", "19", "sh", "-c", script], stdout=sink, stderr=subprocess.STDOUT,
+                                              stdin=subprocess.DEVNULL, cwd=tools.ROOT, start_new_session=True)
+
+    def wait(self):
+        """A build that failed is done again by its stage, which then tells of it."""
+        if self.child:
+            self.child.wait()
+
+    def end(self):
+        if self.child and self.child.poll() is None:
+            os.killpg(self.child.pid, signal.SIGKILL)
+            self.child.wait()
+
+
 def chosen(options):
     if options.only:
         return [BY_NAME[name] for name in options.only]
@@ -171,17 +196,23 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that brokers and stages end with us
     os.makedirs(LOGS, exist_ok=True)
-    results = []
-    for stage in chosen(options):
+    stages = chosen(options)
+    results, builders = [], None
+    for i, stage in enumerate(stages):
         print(f"== {stage.name}: {stage.about}", flush=True)
+        if stage.built_by and builders:
+            builders.wait()
         results.append(run_stage(stage, options))
         last = results[-1]
         for line in last.lines[:SHOWN_FAILURES]:
             print(f"   {line}")
         if last.failed:
             print(f"   the whole story: {os.path.join(LOGS, stage.name)}.log", flush=True)
-        if stage.name == "build" and last.failed:
-            break  # nothing to judge
+        if stage.name == "build":
+            if last.failed:
+                break  # nothing to judge
+            builders = Builders(stages[i + 1:])
+            atexit.register(builders.end)
     print(f"\n{'stage':12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
     for r in results:
         print(f"{r.stage.name:12} {r.passed:7} {r.failed:7} {r.skipped:8} {r.seconds:8.0f}")

@@ -17,11 +17,13 @@ class Stage:
     broker's address, process, directory and program; a word {reference} becomes
     --reference or vanishes. `settings` not None: a
     broker of its own is started with these. `rust`: the output is cargo's.
+    `built_by`: a command that may run, at low priority, during earlier stages,
+    most of which wait for timers; this stage waits for its end.
     """
 
-    def __init__(self, name, about, command, timeout, settings=None, rust=False, long=False, root=False):
+    def __init__(self, name, about, command, timeout, settings=None, rust=False, long=False, root=False, built_by=None):
         self.name, self.about, self._command, self.timeout = name, about, command, timeout
-        self.settings, self.rust, self.long, self.root = settings, rust, long, root
+        self.settings, self.rust, self.long, self.root, self.built_by = settings, rust, long, root, built_by
 
     def command(self):
         return self._command() if callable(self._command) else list(self._command)
@@ -77,11 +79,16 @@ def with_kafka_python_suite():
     return [PYTHON, client("kafka_python_suite.py"), "{bootstrap}", "{reference}"]
 
 
-def with_rdkafka_suite():
-    """Building librdkafka once more takes its time; the stage's own begins behind it."""
-    tools.rust_command()
-    tools.call([PYTHON, client("rdkafka_suite.py"), "--build"])
-    return [PYTHON, client("rdkafka_suite.py"), "{bootstrap}", "{reference}"]
+def with_rust_suite(path, *args):
+    def command():
+        tools.rust_command()
+        tools.call([PYTHON, client(path), "--build"])
+        return [PYTHON, client(path), "{bootstrap}", *args]
+    return command
+
+
+def builder(path):
+    return [PYTHON, client(path), "--build"]
 
 
 def with_java(path, *args):
@@ -126,9 +133,10 @@ STAGES = [
           with_clients("matrix.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("corpus", "100 MB of real text, line by line, through five clients and five codecs",
           with_clients("corpus.py", "{bootstrap}"), 1500, settings=ONLINE),
-    Stage("rskafka", "rskafka's own test suite", lambda: tools.rust_command() and [PYTHON, client("rskafka_suite.py"), "{bootstrap}"], 1200, settings=GROUPS),
+    Stage("rskafka", "rskafka's own test suite", with_rust_suite("rskafka_suite.py"), 300, settings=GROUPS, built_by=builder("rskafka_suite.py")),
     Stage("kafka-python-suite", "kafka-python's own integration tests", with_kafka_python_suite, 300, settings=KAFKA_PYTHON),
-    Stage("rust-rdkafka-suite", "rust-rdkafka's own tests", with_rdkafka_suite, 300, settings=RDKAFKA),
+    Stage("rust-rdkafka-suite", "rust-rdkafka's own tests", with_rust_suite("rdkafka_suite.py", "{reference}"), 300, settings=RDKAFKA,
+          built_by=builder("rdkafka_suite.py")),
     Stage("librdkafka", "librdkafka's own test suite", with_librdkafka(), 900, settings=LIBRDKAFKA, long=True),
     Stage("librdkafka-consumer", "what of librdkafka's tests concerns groups, with the consumer protocol",
           with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),
