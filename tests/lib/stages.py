@@ -144,6 +144,8 @@ STAGES = [
           with_librdkafka("--when", "noauto"), 300, settings=LIBRDKAFKA | ONLINE, long=True),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
+    Stage("verifiable", "Kafka's VerifiableConsumer under rebalances with both protocols, and its performance tools",
+          with_java("verifiable.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
           with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
