@@ -53,6 +53,9 @@ _NODES = A(F("node_id", "i32"), F("host", "str"), F("port", "i32"), F("rack", "s
 
 _OWNED = A(F("topic_id", "uuid"), F("partitions", ["i32"]))
 _ASSIGNED = S(F("topic_partitions", A(F("topic_id", "uuid"), F("topic_name", "str"), F("partitions", ["i32"]))))
+_PRODUCER = (F("producer_id", "i64", default=-1), F("producer_epoch", "i16", default=-1))
+_LISTED = A(F("name", "str"), F("partitions", ["i32"]))
+_ADDED = A(F("name", "str"), F("partitions", A(F("index", "i32"), F("error_code", "i16"))))
 _FETCHED = A(F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 5), F("metadata", "str", null=0), F("error_code", "i16"))
 
 
@@ -210,6 +213,26 @@ MESSAGES = {
             F("index", "i32"), F("current_leader_epoch", "i32", 2, default=-1), F("leader_epoch", "i32")))))], [
         F("throttle_time_ms", "i32", 2), F("topics", A(F("name", "str"), F("partitions", A(
             F("error_code", "i16"), F("index", "i32"), F("leader_epoch", "i32", 1), F("end_offset", "i64")))))]),
+    24: ("AddPartitionsToTxn", 0, 5, [
+        F("transactions", A(F("transactional_id", "str"), *_PRODUCER, F("verify_only", "bool"), F("topics", _LISTED)), 4),
+        F("transactional_id", "str", 0, 3), F("producer_id", "i64", 0, 3), F("producer_epoch", "i16", 0, 3), F("topics", _LISTED, 0, 3)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16", 4),
+        F("results", A(F("transactional_id", "str"), F("topics", _ADDED)), 4), F("topics", _ADDED, 0, 3)]),
+    25: ("AddOffsetsToTxn", 0, 4, [
+        F("transactional_id", "str"), *_PRODUCER, F("group_id", "str")], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16")]),
+    26: ("EndTxn", 0, 5, [
+        F("transactional_id", "str"), *_PRODUCER, F("committed", "bool")], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("producer_id", "i64", 5), F("producer_epoch", "i16", 5)]),
+    27: ("WriteTxnMarkers", 1, 2, [
+        F("markers", A(*_PRODUCER, F("committed", "bool"), F("topics", _LISTED), F("coordinator_epoch", "i32"),
+                       F("transaction_version", "i8", 2)))], [
+        F("markers", A(F("producer_id", "i64"), F("topics", _ADDED)))]),
+    28: ("TxnOffsetCommit", 0, 5, [
+        F("transactional_id", "str"), F("group_id", "str"), *_PRODUCER, F("generation_id", "i32", 3, default=-1), F("member_id", "str", 3),
+        F("group_instance_id", "str", 3, null=3), F("topics", A(F("name", "str"), F("partitions", A(
+            F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 2, default=-1), F("metadata", "str", null=0)))))], [
+        F("throttle_time_ms", "i32"), F("topics", _ADDED)]),
     32: ("DescribeConfigs", 1, 4, [
         F("resources", A(F("resource_type", "i8"), F("resource_name", "str"), F("keys", ["str"], null=0))),
         F("include_synonyms", "bool", 1), F("include_documentation", "bool", 3)], [
@@ -284,6 +307,16 @@ MESSAGES = {
             F("index", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("active_producers", A(
                 F("producer_id", "i64"), F("producer_epoch", "i32"), F("last_sequence", "i32"),
                 F("last_timestamp", "i64"), F("coordinator_epoch", "i32"), F("txn_start_offset", "i64")))))))]),
+    65: ("DescribeTransactions", 0, 0, [
+        F("transactional_ids", ["str"])], [
+        F("throttle_time_ms", "i32"), F("transactions", A(
+            F("error_code", "i16"), F("transactional_id", "str"), F("state", "str"), F("timeout_ms", "i32"), F("start_time_ms", "i64"),
+            *_PRODUCER, F("topics", _LISTED)))]),
+    66: ("ListTransactions", 0, 2, [
+        F("state_filters", ["str"]), F("producer_id_filters", ["i64"]), F("duration_filter_ms", "i64", 1, default=-1),
+        F("transactional_id_pattern", "str", 2, null=2)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("unknown_state_filters", ["str"]), F("transactions", A(
+            F("transactional_id", "str"), F("producer_id", "i64"), F("state", "str")))]),
     68: ("ConsumerGroupHeartbeat", 0, 1, [
         F("group_id", "str"), F("member_id", "str"), F("member_epoch", "i32"), F("instance_id", "str", null=0),
         F("rack_id", "str", null=0), F("rebalance_timeout_ms", "i32", default=-1), F("subscribed_topic_names", ["str"], null=0),
