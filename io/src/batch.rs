@@ -33,6 +33,7 @@ pub mod stored;
 
 pub use checked::{CheckedBatch, Origin};
 pub use compose::{NewRecord, compose};
+pub(crate) use compose::{put_len, put_nullable, put_varlong};
 pub use error::BatchError;
 
 use std::fmt;

@@ -21,8 +21,8 @@ use crate::segment::{Listing, SegmentFile};
 use crate::sparse_index::SparseIndex;
 use crate::time_index::TimeIndex;
 use crate::units::{
-    FilePosition, JournalSeq, LeaderEpoch, Offset, PartitionIndex, RoundNumber, SegmentId, ShardId,
-    TimestampMs, TopicId, TopicPartition, bytes_u64,
+    Cleaned, FilePosition, JournalSeq, LeaderEpoch, Offset, PartitionIndex, RoundNumber, SegmentId,
+    ShardId, TimestampMs, TopicId, TopicPartition, bytes_u64,
 };
 
 /// The records field of a Produce request.
@@ -105,7 +105,9 @@ pub fn fuzz_recovery(bytes: &[u8]) {
     };
     let disk = SimDisk::new();
     let dir = Path::new("/t/0");
-    let id = SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO };
+    let cleaned = Cleaned { generation: 1, next: Offset::at(100) };
+    let cleaned = bytes.len().is_multiple_of(3).then_some(cleaned);
+    let id = SegmentId { cleaned, ..SegmentId::new(LeaderEpoch::ZERO, Offset::ZERO) };
     let log = id.path(dir, SegmentFile::Log);
     assert!(disk.create_dir_all(dir).is_ok() && put(&disk, &log, &batches_resummed(bytes)));
     let input = PartitionInput {
@@ -113,7 +115,6 @@ pub fn fuzz_recovery(bytes: &[u8]) {
         partition: TopicPartition { topic: TopicId::METADATA, partition: PartitionIndex::at(0) },
         topic: "t",
         evidence,
-        allow_gaps: bytes.len().is_multiple_of(3),
         visit_from: Offset::ZERO,
     };
     let Ok(first) = recover_partition(&disk, &input, &mut ()) else {
@@ -139,7 +140,7 @@ pub fn fuzz_state_files(bytes: &[u8]) {
     let _ = decode_blob(path, state::STATE_KIND, bytes.to_vec());
     let _ = JournalState::decode(path, bytes);
     let _ = MetaProperties::decode(path, bytes);
-    let id = SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO };
+    let id = SegmentId::new(LeaderEpoch::ZERO, Offset::ZERO);
     let log = FilePosition::new(1 << 20);
     let _ = SparseIndex::decode(bytes, id, log);
     let _ = TimeIndex::decode(bytes, id, log);

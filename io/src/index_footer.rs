@@ -176,8 +176,9 @@ impl IndexFooter {
         let (Some(epoch), Some(base)) = (epoch, Offset::new(wide(12))) else {
             return Err(IndexDamage::Checksum);
         };
-        let found = SegmentId { epoch, base };
-        if found != segment {
+        let found = SegmentId::new(epoch, base);
+        // The name of a cleaned segment says more, and no other has its indexes.
+        if found != SegmentId::new(segment.epoch, segment.base) {
             return Err(IndexDamage::Foreign { segment: found });
         }
         let next = base.checked_add(u64::from(u32::from_be_bytes(field(24))));

@@ -8,7 +8,7 @@ use crate::time_index::TimeIndex;
 use crate::units::{LeaderEpoch, TimestampMs};
 
 fn segment(base: i64) -> SegmentId {
-    SegmentId { epoch: LeaderEpoch::at(3), base: Offset::at(base) }
+    SegmentId::new(LeaderEpoch::at(3), Offset::at(base))
 }
 
 fn start(base: i64, at: u64) -> BatchStart {

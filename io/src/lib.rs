@@ -13,6 +13,7 @@ pub mod limits;
 
 /// The version 2 record batch: header view, the checks at the door, and the stamps of the owner.
 pub mod batch;
+pub mod batch_stream;
 
 /// A look inside a record batch, with bounded memory whatever the bytes say.
 pub mod records;

@@ -62,7 +62,7 @@ impl State for RecoveryCheckpoint {
 
 impl RecoveryCheckpoint {
     pub fn segment(&self) -> SegmentId {
-        SegmentId { epoch: self.segment_epoch, base: self.segment_base }
+        SegmentId::new(self.segment_epoch, self.segment_base)
     }
 
     pub fn position(&self) -> FilePosition {

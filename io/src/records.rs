@@ -24,6 +24,7 @@
 mod input;
 pub mod lookup;
 pub mod recompress;
+pub mod rewrite;
 mod source;
 pub mod validate;
 

@@ -9,7 +9,7 @@ use crate::units::{LeaderEpoch, Offset, TimestampMs};
 const LOG_BYTES: usize = 5 * BLOCK_BYTES + 1700;
 
 fn id() -> SegmentId {
-    SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO }
+    SegmentId::new(LeaderEpoch::ZERO, Offset::ZERO)
 }
 
 fn dir() -> &'static Path {

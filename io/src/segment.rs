@@ -9,10 +9,17 @@
 //!   <epoch:08x>-<base:020>.index        from an offset to a place in the .log
 //!   <epoch:08x>-<base:020>.timeindex    from a timestamp to an offset
 //!   <epoch:08x>-<base:020>.txnindex     aborted transactions: a name kept free, nothing writes it
-//!   <name>.tmp                          a state file on its way, left by a crash
+//!   <epoch:08x>-<base:020>-<next:020>-<generation:08x>.log
+//!                                       what compaction left of the segments from base up to next
+//!   <name>.tmp                          a file on its way, left by a crash
 //! ```
 //! A segment is named by the leader epoch (hexadecimal) that wrote it and the offset of its first
 //! record (decimal).
+//!
+//! A cleaned segment stands for all segments of its epoch, or older, that begin from its base up to its
+//! next and are of a lower generation. Its name is given to it when it is whole and synced, by one
+//! rename, and they are removed behind that: whoever reads the directory sees the old ones, or the new
+//! one and perhaps what is left of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -82,8 +89,11 @@ pub struct SegmentMeta {
 /// What stands in a partition directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Listing {
-    /// Segments that have a log, by base offset.
+    /// Segments that have a log, by base offset; without those that a cleaned one stands for.
     pub segments: Vec<SegmentId>,
+    /// Segments that a cleaned one stands for: they may go once the names in the directory are
+    /// synced.
+    pub replaced: Vec<SegmentId>,
     /// Index files, with or without a log.
     pub derived: Vec<(SegmentId, SegmentFile)>,
     /// Left-overs of an interrupted atomic write (`*.tmp`).
@@ -113,7 +123,25 @@ impl Listing {
             }
         }
         listing.segments.sort();
+        listing.tell_replaced();
         Ok(listing)
+    }
+
+    /// Takes the segments out that a cleaned one stands for.
+    fn tell_replaced(&mut self) {
+        let cleaned: Vec<SegmentId> =
+            self.segments.iter().filter(|id| id.cleaned.is_some()).copied().collect();
+        if !cleaned.is_empty() {
+            let replaced = |id: &mut SegmentId| cleaned.iter().any(|new| new.replaces(*id));
+            self.replaced = self.segments.extract_if(.., replaced).collect();
+        }
+    }
+
+    /// The cleaned segment that stands for `id`, a segment that a journal speaks of.
+    pub fn replacement(&self, id: SegmentId) -> Option<SegmentId> {
+        let i = self.segments.partition_point(|known| known.base <= id.base);
+        // Of an older epoch may be one of the same base.
+        self.segments[..i].iter().rev().take(2).find(|known| known.replaces(id)).copied()
     }
 
     /// Derived files whose segment has no log any more.
@@ -153,10 +181,10 @@ mod tests {
     use super::*;
     use crate::disk::OpenHow;
     use crate::disk_sim::SimDisk;
-    use crate::units::LeaderEpoch;
+    use crate::units::{Cleaned, LeaderEpoch};
 
     fn id(epoch: i32, base: i64) -> SegmentId {
-        SegmentId { epoch: LeaderEpoch::at(epoch), base: Offset::at(base) }
+        SegmentId::new(LeaderEpoch::at(epoch), Offset::at(base))
     }
 
     #[test]
@@ -170,6 +198,30 @@ mod tests {
         for wrong in ["manifest.json", "00000000000000000002.log", &format!("{log}.tmp"), ".log"] {
             assert_eq!(SegmentId::of_file_name(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn listing_takes_a_cleaned_segment_for_those_it_stands_for() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/t/0");
+        disk.create_dir_all(dir).unwrap();
+        let cleaned = |base, next, generation| SegmentId {
+            cleaned: Some(Cleaned { next: Offset::at(next), generation }),
+            ..id(1, base)
+        };
+        let old = [cleaned(0, 20, 1), cleaned(20, 30, 2), id(1, 30)];
+        let live = [id(0, 0), cleaned(0, 40, 3), id(1, 40)];
+        for segment in old.iter().chain(&live) {
+            disk.open(&segment.path(dir, SegmentFile::Log), OpenHow::CREATE).unwrap();
+            disk.open(&segment.path(dir, SegmentFile::Index), OpenHow::CREATE).unwrap();
+        }
+        let listing = Listing::read(&disk, dir).unwrap();
+        assert_eq!(listing.segments, live[1..]);
+        assert_eq!(listing.replaced, [live[0], old[0], old[1], old[2]]);
+        assert_eq!(listing.replacement(id(1, 39)), Some(live[1]));
+        assert_eq!(listing.replacement(id(1, 40)), None);
+        let orphans: Vec<SegmentId> = listing.orphans().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(orphans.len(), 4, "indexes go with what is replaced: {orphans:?}");
     }
 
     #[test]

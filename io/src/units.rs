@@ -11,8 +11,8 @@ mod topic_id;
 
 pub use id_hash::{IdHasher, IdMap};
 pub use ids::{
-    JournalSeq, LeaderEpoch, NodeId, ParseSegmentIdError, PartitionIndex, RoundNumber, SegmentId,
-    ShardId, TopicPartition,
+    Cleaned, JournalSeq, LeaderEpoch, NodeId, ParseSegmentIdError, PartitionIndex, RoundNumber,
+    SegmentId, ShardId, TopicPartition,
 };
 pub use producer::{ProducerEpoch, ProducerId, ProducerStamp, Sequence};
 pub use topic_id::{ParseTopicIdError, TopicId};

@@ -170,7 +170,7 @@ impl PartitionLog {
             }
         };
         if due {
-            let id = SegmentId { epoch: self.epoch, base };
+            let id = SegmentId::new(self.epoch, base);
             self.segments.open(id, self.tail.end(), now);
         }
     }

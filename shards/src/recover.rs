@@ -198,7 +198,6 @@ fn recover_in<D: Disk>(
         partition: open.at,
         topic: &open.topic_name,
         evidence: replayed.evidence(open.at),
-        allow_gaps: false,
         visit_from,
     };
     let (producers, taken_at) = read_producers(disk, dir)?;

@@ -241,7 +241,7 @@ pub fn encode_fetch(response: &f::FetchResponse<'_>, buffer: Vec<u8>) -> Vec<u8>
 
 /// The index of a full segment of 1 GiB: one entry each 4 KiB, 40 records apart.
 pub fn index() -> SparseIndex {
-    let segment = SegmentId { epoch: LeaderEpoch::at(0), base: Offset::ZERO };
+    let segment = SegmentId::new(LeaderEpoch::at(0), Offset::ZERO);
     let mut index = SparseIndex::new(segment);
     for entry in 1..(1u64 << 30) / 4096 {
         index.note(BatchStart {

@@ -79,7 +79,7 @@ fn put_record(offset_delta: i64, record: &NewRecord, out: &mut Vec<u8>) {
 }
 
 /// Bytes with their length in front; -1 for none.
-pub(super) fn put_nullable(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+pub(crate) fn put_nullable(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     match bytes {
         None => put_varlong(-1, out),
         Some(bytes) => {
@@ -89,7 +89,7 @@ pub(super) fn put_nullable(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn put_len(len: usize, out: &mut Vec<u8>) {
+pub(crate) fn put_len(len: usize, out: &mut Vec<u8>) {
     put_varlong(i64::try_from(len).unwrap_or(i64::MAX), out);
 }
 

@@ -23,7 +23,7 @@ fn partition() -> TopicPartition {
 }
 
 fn id() -> SegmentId {
-    SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO }
+    SegmentId::new(LeaderEpoch::ZERO, Offset::ZERO)
 }
 
 fn dir() -> PathBuf {
@@ -60,7 +60,6 @@ fn data_dir() -> SimDisk {
         partition: partition(),
         topic: "t",
         evidence: Evidence { floor: Offset::at(30), complete: true },
-        allow_gaps: false,
         visit_from: Offset::ZERO,
     };
     recover_partition(&disk, &input, &mut ()).unwrap();

@@ -204,9 +204,13 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
             max_timestamp: TimestampMs::NONE,
             sealed: false,
         };
-        // Offsets may be missing where the topic is compacted, which nobody here can know.
         let acknowledged_to = acknowledged.unwrap_or_default();
-        let around = Around { limit, unacknowledged_from: None, acknowledged_to, allow_gaps: true };
+        let around = Around {
+            limit,
+            unacknowledged_from: None,
+            acknowledged_to,
+            allow_gaps: id.cleaned.is_some(),
+        };
         let path = id.path(dir, SegmentFile::Log);
         let scanned = self.disk.open(&path, OpenHow::READ).and_then(|file| {
             let scan = scan_segment(&file, id, (Indexes::new(id), nothing), around, &mut ())?;

@@ -285,10 +285,10 @@ fn decode_run(runs: &[u8]) -> Option<(Run, &[u8], &[u8])> {
             topic: TopicId::from_bytes(field(header, 0)),
             partition: PartitionIndex::new(i32::from_be_bytes(field(header, 16)))?,
         },
-        segment: SegmentId {
-            epoch: LeaderEpoch::new(i32::from_be_bytes(field(header, 20)))?,
-            base: Offset::new(i64::from_be_bytes(field(header, 24)))?,
-        },
+        segment: SegmentId::new(
+            LeaderEpoch::new(i32::from_be_bytes(field(header, 20)))?,
+            Offset::new(i64::from_be_bytes(field(header, 24)))?,
+        ),
         at: FilePosition::ZERO.checked_add(at)?,
         end: Offset::new(i64::from_be_bytes(field(header, 40)))?,
         direct: u32::from_be_bytes(field(header, 52)) & DIRECT != 0,

@@ -31,7 +31,7 @@ fn partition(n: i32) -> TopicPartition {
 fn run(n: i32, at: u64, end: i64) -> Run {
     Run {
         partition: partition(n),
-        segment: SegmentId { epoch: LeaderEpoch::at(1), base: Offset::ZERO },
+        segment: SegmentId::new(LeaderEpoch::at(1), Offset::ZERO),
         at: FilePosition::new(at),
         end: Offset::at(end),
         direct: false,

@@ -69,7 +69,7 @@ fn finish_header(mut out: Vec<u8>, codec: Codec) -> Result<Bytes, RecordsError> 
 }
 
 /// The way back: plain bytes in, compressed bytes behind a header out.
-enum Sink<'o> {
+pub(super) enum Sink<'o> {
     Plain(&'o mut Vec<u8>),
     Gzip(flate2::write::GzEncoder<&'o mut Vec<u8>>),
     Snappy { out: &'o mut Vec<u8>, block: Vec<u8> },
@@ -82,7 +82,7 @@ const SNAPPY_BLOCK_BYTES: usize = 32 * 1024;
 const SNAPPY_JAVA_HEADER: &[u8] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 
 impl<'o> Sink<'o> {
-    fn open(codec: Codec, out: &'o mut Vec<u8>) -> io::Result<Sink<'o>> {
+    pub(super) fn open(codec: Codec, out: &'o mut Vec<u8>) -> io::Result<Sink<'o>> {
         Ok(match codec {
             Codec::None => Sink::Plain(out),
             Codec::Gzip => {
@@ -97,7 +97,7 @@ impl<'o> Sink<'o> {
         })
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         match self {
             Sink::Plain(out) => out.write_all(bytes),
             Sink::Gzip(encoder) => encoder.write_all(bytes),
@@ -117,7 +117,7 @@ impl<'o> Sink<'o> {
         }
     }
 
-    fn finish(self) -> io::Result<()> {
+    pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Sink::Plain(_) => Ok(()),
             Sink::Gzip(encoder) => encoder.finish().map(|_| ()),

@@ -110,7 +110,6 @@ fn recover(
             partition: partition(n),
             topic: "t",
             evidence: replayed.evidence(partition(n)),
-            allow_gaps: false,
             visit_from,
         };
         found.push(recover_partition(disk, &input, &mut ())?);
@@ -222,7 +221,7 @@ impl Broker {
         let part = &mut self.parts[n as usize];
         if part.segment.is_none() {
             let epoch = LeaderEpoch::at(self.epoch);
-            let id = SegmentId { epoch, base: Offset::at(part.end) };
+            let id = SegmentId::new(epoch, Offset::at(part.end));
             let indexes = Indexes::new(id);
             part.segment = Some(Active { id, bytes: vec![], committed: 0, written: 0, indexes });
         }

@@ -26,8 +26,6 @@ pub struct PartitionInput<'a> {
     pub topic: &'a str,
     /// What [`Replayed::evidence`](super::Replayed::evidence) says.
     pub evidence: Evidence,
-    /// Offsets may be missing between batches, since the topic is compacted.
-    pub allow_gaps: bool,
     /// The visitor sees every batch that ends behind this: the offset of the producer snapshot, or
     /// zero when there is none.
     pub visit_from: Offset,
@@ -111,10 +109,18 @@ impl<'a, D: Disk> Recovery<'a, D> {
         })
     }
 
-    /// Finishes what a crash interrupted: half-written state files, index files without a log, and
-    /// segments that lie wholly in front of the log start. Of these one stays as long as the visitor
-    /// has to see it: removed now, its batches would be unknown to the next recovery.
+    /// Finishes what a crash interrupted: half-written files, index files without a log, segments that
+    /// a cleaned one stands for, and segments that lie wholly in front of the log start. Of these one
+    /// stays as long as the visitor has to see it: removed now, its batches would be unknown to the next
+    /// recovery.
     fn drop_obsolete(&mut self) -> Result<(), RecoveryError> {
+        if !self.listing.replaced.is_empty() {
+            // The name of what stands for them may not be durable yet.
+            self.disk.sync_dir(self.input.dir)?;
+        }
+        for id in std::mem::take(&mut self.listing.replaced) {
+            self.remove(id)?;
+        }
         for name in &self.listing.temporary {
             self.disk.remove_file(&self.input.dir.join(name))?;
             self.names_changed = true;
@@ -190,7 +196,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
             limit: self.first_valid(later)?,
             unacknowledged_from: self.input.evidence.complete.then_some(self.floor),
             acknowledged_to: self.checkpoint.map_or(Offset::ZERO, |c| c.offset),
-            allow_gaps: self.input.allow_gaps,
+            allow_gaps: id.cleaned.is_some(),
         };
         let from = self.resume(id, len, coverage)?;
         self.visit_covered(&file, id, from.1, visitor)?;
@@ -363,9 +369,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
     /// True when a segment needs no scan: it was complete and synced when its indexes were written,
     /// has that very length, and the next one goes on where it ends.
     fn is_whole(&self, coverage: &Coverage, len: FilePosition, next_base: Option<Offset>) -> bool {
-        let follows = next_base.is_none_or(|base| {
-            coverage.next == base || (self.input.allow_gaps && coverage.next <= base)
-        });
+        let follows = next_base.is_none_or(|base| coverage.next == base);
         coverage.sealed && coverage.log_bytes == len && follows
     }
 
@@ -376,7 +380,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
             let mut reader = ReadAhead::new(&file, FilePosition::new(file.len()?));
             let bounds = Bounds { due: id.base, limit: Offset::MAX };
             let first = search::batch_at(&mut reader, FilePosition::ZERO, bounds)?;
-            if first.is_some_and(|p| p.base == id.base || self.input.allow_gaps) {
+            if first.is_some_and(|p| p.base == id.base || id.cleaned.is_some()) {
                 return Ok(Some(id.base));
             }
         }
@@ -401,7 +405,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
             Err(LoadError::Damaged(_)) => None,
             Err(LoadError::Disk(error)) => return Err(error.into()),
         };
-        let covered = Covered { id, coverage, index, allow_gaps: self.input.allow_gaps };
+        let covered = Covered { id, coverage, index, allow_gaps: id.cleaned.is_some() };
         let damage = covered.visit(file, from, visitor)?;
         self.note_damage(damage);
         Ok(())

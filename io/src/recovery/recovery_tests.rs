@@ -13,7 +13,7 @@ use crate::partition_state::RecoveryCheckpoint;
 use crate::sealing;
 use crate::segment::SegmentFile;
 use crate::segment_reader::{Walk, place_of};
-use crate::units::{LeaderEpoch, PartitionIndex, bytes_u64};
+use crate::units::{Cleaned, LeaderEpoch, PartitionIndex, bytes_u64};
 
 const BATCHES: i64 = 40;
 const RECORDS: i64 = 3;
@@ -68,7 +68,7 @@ impl Fixture {
 
     fn add_segment(&mut self, epoch: i32) {
         let base = self.end();
-        let id = SegmentId { epoch: LeaderEpoch::at(epoch), base };
+        let id = SegmentId::new(LeaderEpoch::at(epoch), base);
         let file = self.disk.open(&id.path(&dir(), SegmentFile::Log), OpenHow::CREATE).unwrap();
         let (mut at, mut indexes, mut batches) = (FilePosition::ZERO, Indexes::new(id), vec![]);
         for i in 0..BATCHES {
@@ -174,14 +174,7 @@ impl Fixture {
 }
 
 fn input(dir: &Path, evidence: Evidence) -> PartitionInput<'_> {
-    PartitionInput {
-        dir,
-        partition: identity(),
-        topic: "t",
-        evidence,
-        allow_gaps: false,
-        visit_from: Offset::ZERO,
-    }
+    PartitionInput { dir, partition: identity(), topic: "t", evidence, visit_from: Offset::ZERO }
 }
 
 #[derive(Default)]
@@ -594,7 +587,7 @@ fn obsolete_segments_and_left_overs_are_removed() {
     touch("manifest.json.tmp");
     touch("00000009-00000000000000009999.index");
     touch("notes of the operator.txt");
-    let empty = SegmentId { epoch: LeaderEpoch::at(9), base: fixture.end() };
+    let empty = SegmentId::new(LeaderEpoch::at(9), fixture.end());
     touch(&empty.file_name(SegmentFile::Log));
     let found = fixture.recover();
     assert_eq!(found.log_start, Offset::at(125));
@@ -643,7 +636,7 @@ fn segment_of_a_newer_epoch_supersedes_the_tail_of_an_older_one() {
     unseal(&fixture);
     let at = 30;
     let base = fixture.batches[2][at].0.base;
-    let id = SegmentId { epoch: LeaderEpoch::at(7), base };
+    let id = SegmentId::new(LeaderEpoch::at(7), base);
     let file = fixture.disk.open(&id.path(&dir(), SegmentFile::Log), OpenHow::CREATE).unwrap();
     file.write_at(&batch(base.get(), 7), FilePosition::ZERO).unwrap();
     fixture.disk.remove_file(&dir().join("recovery-checkpoint.json")).unwrap();
@@ -685,11 +678,12 @@ fn failing_disk_is_an_error_and_not_an_empty_log() {
 }
 
 #[test]
-fn compacted_log_may_have_gaps_when_that_is_said() {
+fn cleaned_segment_may_have_gaps() {
     let disk = SimDisk::new();
     let dir = dir();
     disk.create_dir_all(&dir).unwrap();
-    let id = SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::ZERO };
+    let cleaned = Some(Cleaned { generation: 1, next: Offset::at(63) });
+    let id = SegmentId { cleaned, ..SegmentId::new(LeaderEpoch::ZERO, Offset::ZERO) };
     let file = disk.open(&id.path(&dir, SegmentFile::Log), OpenHow::CREATE).unwrap();
     let mut at = FilePosition::ZERO;
     for base in [0, 9, 12, 60] {
@@ -698,8 +692,7 @@ fn compacted_log_may_have_gaps_when_that_is_said() {
         at = at.add_len(bytes.len());
     }
     let evidence = Evidence { floor: Offset::at(63), complete: true };
-    let input = PartitionInput { allow_gaps: true, ..input(&dir, evidence) };
-    let found = recover_partition(&disk, &input, &mut ()).unwrap();
+    let found = recover_partition(&disk, &input(&dir, evidence), &mut ()).unwrap();
     assert_eq!((found.end, found.report.damage.len()), (Offset::at(63), 0));
 }
 
@@ -713,8 +706,7 @@ fn batches_beyond_the_reach_of_a_segment_are_not_taken() {
     let dir = dir();
     for complete in [true, false] {
         let evidence = Evidence { floor: fixture.end(), complete };
-        let input = PartitionInput { allow_gaps: true, ..input(&dir, evidence) };
-        let found = recover_partition(&fixture.disk, &input, &mut ()).unwrap();
+        let found = recover_partition(&fixture.disk, &input(&dir, evidence), &mut ()).unwrap();
         assert_eq!(found.end, fixture.end());
     }
 }

@@ -132,6 +132,7 @@ struct Replay<'a, D: Disk, H> {
 /// Where the runs of one partition go.
 struct Target {
     dir: PathBuf,
+    listing: Listing,
     deleted: Deleted,
     checkpoint: Option<RecoveryCheckpoint>,
 }
@@ -213,7 +214,8 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         };
         // What was removed would come back for nothing. Deleted records of a segment that is there
         // are put back: it has no holes, and tells of producers.
-        if bytes.is_empty() || target.deleted.has(run.segment) {
+        let gone = target.deleted.has(run.segment);
+        if bytes.is_empty() || gone || target.listing.replacement(run.segment).is_some() {
             return Ok(());
         }
         let path = run.segment.path(&target.dir, SegmentFile::Log);
@@ -245,7 +247,8 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
             manifest = None;
         }
         // A power cut took the directory, or a replay was cut between making it and its manifest.
-        if manifest.is_none() && Listing::read(disk, &dir)?.segments.is_empty() {
+        let listing = Listing::read(disk, &dir)?;
+        if manifest.is_none() && listing.segments.is_empty() {
             create_dir_durable(disk, self.layout.root(), &dir)?;
             write_state(
                 disk,
@@ -269,9 +272,9 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         let log_start = starts.into_iter().flatten().max().unwrap_or_default();
         let deleted = match log_start {
             Offset::ZERO => Deleted::default(),
-            log_start => Deleted::of(Listing::read(disk, &dir)?.segments, log_start),
+            log_start => Deleted::of(listing.segments.clone(), log_start),
         };
-        Ok(Some(Target { dir, deleted, checkpoint }))
+        Ok(Some(Target { dir, listing, deleted, checkpoint }))
     }
 
     fn file(&mut self, dir: &Path, path: &Path) -> Result<&D::File, RecoveryError> {
@@ -357,7 +360,7 @@ mod tests {
 
     #[test]
     fn block_in_which_the_synced_part_ends_is_put_back() {
-        let segment = |base| SegmentId { epoch: LeaderEpoch::ZERO, base: Offset::at(base) };
+        let segment = |base| SegmentId::new(LeaderEpoch::ZERO, Offset::at(base));
         let checkpoint = RecoveryCheckpoint {
             segment_epoch: LeaderEpoch::ZERO,
             segment_base: Offset::at(50),

@@ -256,16 +256,51 @@ impl fmt::Display for RoundNumber {
 /// Name of one segment: the epoch of the leader that opened it and the offset of its first record.
 ///
 /// Ordered by base offset first, since a later segment has a higher base and never a lower epoch.
-/// Printed as the stem of its file names, `<epoch:08x>-<base:020>`.
+/// Printed as the stem of its file names, `<epoch:08x>-<base:020>`; that of a cleaned segment goes
+/// on with `-<next:020>-<generation:08x>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SegmentId {
     pub epoch: LeaderEpoch,
     pub base: Offset,
+    /// Compaction wrote it, in place of one or more segments of the same epoch.
+    pub cleaned: Option<Cleaned>,
+}
+
+/// What the name of a segment says that compaction wrote. It never grows, and records may be missing
+/// in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cleaned {
+    /// Higher than that of every segment it stands for; the first is 1.
+    pub generation: u32,
+    /// Offset behind the last record of the segments it stands for.
+    pub next: Offset,
+}
+
+impl SegmentId {
+    /// A segment as its leader wrote it.
+    pub const fn new(epoch: LeaderEpoch, base: Offset) -> SegmentId {
+        SegmentId { epoch, base, cleaned: None }
+    }
+
+    /// How often compaction has written the records of this segment anew.
+    pub fn generation(self) -> u32 {
+        self.cleaned.map_or(0, |cleaned| cleaned.generation)
+    }
+
+    /// True when this segment holds whatever is left of the records of `other`, which may go.
+    pub fn replaces(self, other: SegmentId) -> bool {
+        self.cleaned.is_some_and(|cleaned| {
+            cleaned.generation > other.generation()
+                && self.epoch >= other.epoch
+                && (self.base..cleaned.next).contains(&other.base)
+        })
+    }
 }
 
 impl Ord for SegmentId {
     fn cmp(&self, other: &SegmentId) -> std::cmp::Ordering {
-        (self.base, self.epoch).cmp(&(other.base, other.epoch))
+        let key = |id: &SegmentId| (id.base, id.epoch, id.cleaned);
+        key(self).cmp(&key(other))
     }
 }
 
@@ -277,7 +312,13 @@ impl PartialOrd for SegmentId {
 
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}-{:020}", self.epoch.get(), self.base.get())
+        write!(f, "{:08x}-{:020}", self.epoch.get(), self.base.get())?;
+        match self.cleaned {
+            Some(Cleaned { next, generation }) => {
+                write!(f, "-{:020}-{generation:08x}", next.get())
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -287,7 +328,8 @@ impl fmt::Debug for SegmentId {
     }
 }
 
-/// The stem is not exactly `<epoch:08x>-<base:020>` in lower-case hex and decimal digits.
+/// The stem is not exactly `<epoch:08x>-<base:020>`, or that and `-<next:020>-<generation:08x>`, in
+/// lower-case hex and decimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParseSegmentIdError;
 
@@ -304,21 +346,33 @@ impl FromStr for SegmentId {
 
     /// Reads exactly what `Display` prints; a name that would print differently is refused.
     fn from_str(stem: &str) -> Result<SegmentId, ParseSegmentIdError> {
-        let (epoch, base) = stem.split_once('-').ok_or(ParseSegmentIdError)?;
-        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        if epoch.len() != 8 || !epoch.bytes().all(hex) {
+        let mut parts = stem.split('-');
+        let (epoch, base) = (hex(parts.next())?, offset(parts.next())?);
+        let epoch = i32::try_from(epoch).ok().and_then(LeaderEpoch::new);
+        let epoch = epoch.ok_or(ParseSegmentIdError)?;
+        let cleaned = match parts.next() {
+            None => None,
+            next => Some(Cleaned { next: offset(next)?, generation: hex(parts.next())? }),
+        };
+        let possible = cleaned.is_none_or(|c| c.generation > 0 && c.next > base);
+        if parts.next().is_some() || !possible {
             return Err(ParseSegmentIdError);
         }
-        if base.len() != 20 || !base.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(ParseSegmentIdError);
-        }
-        let epoch = i32::from_str_radix(epoch, 16).map_err(|_| ParseSegmentIdError)?;
-        let base = base.parse::<i64>().map_err(|_| ParseSegmentIdError)?;
-        Ok(SegmentId {
-            epoch: LeaderEpoch::new(epoch).ok_or(ParseSegmentIdError)?,
-            base: Offset::new(base).ok_or(ParseSegmentIdError)?,
-        })
+        Ok(SegmentId { epoch, base, cleaned })
     }
+}
+
+fn hex(part: Option<&str>) -> Result<u32, ParseSegmentIdError> {
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    let part = part.filter(|part| part.len() == 8 && part.bytes().all(is_hex));
+    let part = part.ok_or(ParseSegmentIdError)?;
+    u32::from_str_radix(part, 16).map_err(|_| ParseSegmentIdError)
+}
+
+fn offset(part: Option<&str>) -> Result<Offset, ParseSegmentIdError> {
+    let part = part.filter(|part| part.len() == 20 && part.bytes().all(|b| b.is_ascii_digit()));
+    let offset = part.ok_or(ParseSegmentIdError)?.parse::<i64>().ok().and_then(Offset::new);
+    offset.ok_or(ParseSegmentIdError)
 }
 
 #[cfg(test)]
@@ -327,7 +381,7 @@ mod tests {
 
     #[test]
     fn segment_name_round_trips_and_refuses_lookalikes() {
-        let id = SegmentId { epoch: LeaderEpoch::at(0x2a), base: Offset::at(1234) };
+        let id = SegmentId::new(LeaderEpoch::at(0x2a), Offset::at(1234));
         assert_eq!(id.to_string(), "0000002a-00000000000000001234");
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in [
@@ -340,14 +394,39 @@ mod tests {
             "+000002a-00000000000000001234",
             "0000002a-+0000000000000001234",
             "0000002a00000000000000001234",
+            "0000002a-00000000000000001234-",
+            "0000002a-00000000000000001234-00000000000000001235",
+            "0000002a-00000000000000001234-00000000000000001235-00000000",
+            "0000002a-00000000000000001234-00000000000000001234-00000001",
+            "0000002a-00000000000000001234-00000000000000001235-00000001-",
         ] {
             assert_eq!(wrong.parse::<SegmentId>(), Err(ParseSegmentIdError), "{wrong}");
         }
     }
 
     #[test]
+    fn cleaned_segment_names_what_it_replaces() {
+        let written = |base| SegmentId::new(LeaderEpoch::at(2), Offset::at(base));
+        let cleaned = |base, next, generation| SegmentId {
+            cleaned: Some(Cleaned { next: Offset::at(next), generation }),
+            ..written(base)
+        };
+        let id = cleaned(10, 30, 0x1b);
+        assert_eq!(id.to_string(), "00000002-00000000000000000010-00000000000000000030-0000001b");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for gone in [written(10), written(29), cleaned(10, 20, 1), cleaned(10, 30, 0x1a)] {
+            assert!(id.replaces(gone) && id > written(10), "{gone}");
+        }
+        let newer_epoch = SegmentId { epoch: LeaderEpoch::at(3), ..written(20) };
+        for stays in [written(9), written(30), cleaned(10, 40, 0x1c), id, newer_epoch] {
+            assert!(!id.replaces(stays), "{stays}");
+        }
+        assert!(!written(10).replaces(written(10)));
+    }
+
+    #[test]
     fn segments_order_by_base_before_epoch() {
-        let id = |epoch, base| SegmentId { epoch: LeaderEpoch::at(epoch), base: Offset::at(base) };
+        let id = |epoch, base| SegmentId::new(LeaderEpoch::at(epoch), Offset::at(base));
         assert!(id(9, 10) < id(1, 11));
         assert!(id(1, 10) < id(9, 10));
     }
