@@ -8,4 +8,5 @@ pub mod config;
 pub mod group;
 pub mod serve;
 pub mod session;
+pub mod txn;
 pub mod wire;

@@ -85,6 +85,7 @@ pub mod share_fetch;
 pub mod share_group_describe;
 pub mod share_group_heartbeat;
 pub mod sync_group;
+pub mod transaction_log;
 pub mod txn_offset_commit;
 pub mod unregister_broker;
 pub mod update_features;

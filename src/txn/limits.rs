@@ -1,0 +1,33 @@
+//! Bounds of the transaction coordinator.
+
+/// Longest transactional id: what a record of the log can carry. Longer ones are refused with
+/// INVALID_REQUEST.
+pub const TRANSACTIONAL_ID_BYTES_MAX: usize = i16::MAX as usize;
+
+/// Transactional ids of one partition, at most. A new one is refused with COORDINATOR_NOT_AVAILABLE.
+pub const IDS_PER_PARTITION_MAX: usize = 100_000;
+
+/// Most bytes of records in one append, where the topic's `max.message.bytes` allows as much. A
+/// transaction of so many partitions that its record is larger gets no more of them: INVALID_REQUEST.
+pub const APPEND_BYTES_MAX: usize = 8 << 20;
+
+/// What a batch has besides its records, and room to spare.
+pub const BATCH_OVERHEAD: usize = 1024;
+
+/// `max.message.bytes` of the internal topic as we make it.
+pub const MESSAGE_BYTES_MAX: usize = APPEND_BYTES_MAX + BATCH_OVERHEAD;
+
+/// Records that wait to be appended to one partition; more requests are told
+/// COORDINATOR_NOT_AVAILABLE.
+pub const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// Pause before a partition that could not be loaded is tried again.
+pub const LOAD_AGAIN_MS: u64 = 500;
+
+/// Transactions of one partition whose markers are written at the same time; further ones wait for
+/// one of these to be complete.
+pub const COMPLETING_MAX: usize = 256;
+
+/// First and longest pause before a marker that could not be written is tried again.
+pub const MARKER_AGAIN_MS: u64 = 20;
+pub const MARKER_AGAIN_MS_MAX: u64 = 1000;
