@@ -145,15 +145,6 @@ class Crew:
         self.members.append(Member(client, self, instance, self.protocol if protocol is None else protocol))
         return self.members[-1]
 
-    def remove(self, member, kill=False):
-        self.members.remove(member)
-        if kill:
-            self.killed.append(member)
-            member.kill()
-        else:
-            self.gone.append(member)
-            member.stop()
-
     def settle(self, seconds=SETTLE_SECONDS_MAX):
         """Waits until the group is stable and its members' partitions are all, each once."""
         deadline = time.monotonic() + seconds
@@ -182,6 +173,19 @@ class Crew:
     def _shared(self):
         owned = sorted(p for m in self.members for p in m.owned or ())
         return owned == list(range(PARTITIONS)) and all(m.owned for m in self.members)
+
+    def remove(self, member, kill=False):
+        """Ends a member, once it has seen a record: else it would prove nothing."""
+        deadline = time.monotonic() + READ_SECONDS_MAX
+        while not member.records and member.running() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.members.remove(member)
+        if kill:
+            self.killed.append(member)
+            member.kill()
+        else:
+            self.gone.append(member)
+            member.stop()
 
     def unmoved(self, seconds=QUIET_SECONDS):
         """Nobody is given another assignment for some time."""
