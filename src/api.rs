@@ -8,6 +8,7 @@
 //! later requests of the connection is settled, and the connection reads its next request while
 //! the answer is still to come.
 
+mod acls;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
@@ -15,12 +16,15 @@ mod api_versions;
 mod config_resources;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
+mod create_acls;
 mod create_partitions;
 mod create_topics;
 mod deep_validation;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
@@ -369,6 +373,9 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::DeleteRecords => delete_records::handle(call).await,
         ApiKey::InitProducerId => init_producer_id::handle(call).await,
         ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::handle(call).await,
+        ApiKey::DescribeAcls => describe_acls::handle(call),
+        ApiKey::CreateAcls => create_acls::handle(call),
+        ApiKey::DeleteAcls => delete_acls::handle(call),
         ApiKey::DescribeConfigs => describe_configs::handle(call),
         ApiKey::AlterConfigs => alter_configs::handle(call).await,
         ApiKey::DescribeLogDirs => describe_log_dirs::handle(call).await,

@@ -109,6 +109,12 @@ def requests(name):
     yield "list reassignments", 46, {"topics": None}, None
     yield "describe topic partitions", 75, {"topics": [{"name": name}]}, None
     yield "describe topic partitions, one at a time", 75, {"topics": [{"name": name}], "response_partition_limit": 1}, None
+    rule = {"resource_type": TOPIC, "resource_name": name, "principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
+    any_rule = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+    yield "describe all access rules", 29, any_rule, None
+    yield "create access rules", 30, {"creations": [rule, dict(rule, resource_name="b")]}, None
+    yield "create no access rules", 30, {"creations": []}, None
+    yield "delete all access rules", 31, {"filters": [any_rule, dict(any_rule, resource_name_filter=name)]}, None
     for label, election in (("a preferred leader", 0), ("any leader", 1), ("a leader in a way unknown", 7)):
         first = 1 if election else None
         yield f"elect {label}", 43, {"election_type": election, "topics": [

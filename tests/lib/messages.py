@@ -233,6 +233,22 @@ MESSAGES = {
         F("group_instance_id", "str", 3, null=3), F("topics", A(F("name", "str"), F("partitions", A(
             F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 2, default=-1), F("metadata", "str", null=0)))))], [
         F("throttle_time_ms", "i32"), F("topics", _ADDED)]),
+    29: ("DescribeAcls", 1, 3, [
+        F("resource_type_filter", "i8"), F("resource_name_filter", "str", null=0), F("pattern_type_filter", "i8", default=3),
+        F("principal_filter", "str", null=0), F("host_filter", "str", null=0), F("operation", "i8"), F("permission_type", "i8")], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("resources", A(
+            F("resource_type", "i8"), F("resource_name", "str"), F("pattern_type", "i8"), F("acls", A(
+                F("principal", "str"), F("host", "str"), F("operation", "i8"), F("permission_type", "i8")))))]),
+    30: ("CreateAcls", 1, 3, [
+        F("creations", A(F("resource_type", "i8"), F("resource_name", "str"), F("resource_pattern_type", "i8", default=3),
+                         F("principal", "str"), F("host", "str"), F("operation", "i8"), F("permission_type", "i8")))], [
+        F("throttle_time_ms", "i32"), F("results", A(F("error_code", "i16"), F("error_message", "str", null=0)))]),
+    31: ("DeleteAcls", 1, 3, [
+        F("filters", A(F("resource_type_filter", "i8"), F("resource_name_filter", "str", null=0), F("pattern_type_filter", "i8", default=3),
+        F("principal_filter", "str", null=0), F("host_filter", "str", null=0), F("operation", "i8"), F("permission_type", "i8")))], [
+        F("throttle_time_ms", "i32"), F("filter_results", A(F("error_code", "i16"), F("error_message", "str", null=0), F("matching_acls", A(
+            F("error_code", "i16"), F("error_message", "str", null=0), F("resource_type", "i8"), F("resource_name", "str"), F("pattern_type", "i8"),
+            F("principal", "str"), F("host", "str"), F("operation", "i8"), F("permission_type", "i8")))))]),
     32: ("DescribeConfigs", 1, 4, [
         F("resources", A(F("resource_type", "i8"), F("resource_name", "str"), F("keys", ["str"], null=0))),
         F("include_synonyms", "bool", 1), F("include_documentation", "bool", 3)], [
