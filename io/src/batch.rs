@@ -27,13 +27,15 @@
 
 mod checked;
 mod compose;
+mod end_marker;
 mod error;
 pub mod stamp;
 pub mod stored;
 
 pub use checked::{CheckedBatch, Origin};
-pub use compose::{NewRecord, compose};
+pub use compose::{NewRecord, compose, compose_transactional};
 pub(crate) use compose::{put_len, put_nullable, put_varlong};
+pub use end_marker::{EndMarker, Outcome};
 pub use error::BatchError;
 
 use std::fmt;

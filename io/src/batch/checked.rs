@@ -14,7 +14,8 @@ use crate::units::{ProducerStamp, TimestampMs};
 pub enum Origin {
     /// A stranger on a connection.
     Client,
-    /// One of our own coordinators, which may write control batches (transaction markers).
+    /// One of our own coordinators, which may write control batches (transaction markers), and
+    /// transactional batches without a sequence (offsets committed in a transaction).
     Coordinator,
 }
 
@@ -26,6 +27,7 @@ pub enum Origin {
 #[derive(Clone)]
 pub struct CheckedBatch {
     bytes: Bytes,
+    origin: Origin,
 }
 
 /// The smallest length field of any format, as Kafka reads it.
@@ -40,7 +42,7 @@ impl CheckedBatch {
     /// One [`BatchError`] for the first thing wrong, in the order in which Apache Kafka looks.
     pub fn parse(records: Bytes, origin: Origin) -> Result<CheckedBatch, BatchError> {
         exactly_one(&records)?;
-        let batch = CheckedBatch { bytes: records };
+        let batch = CheckedBatch { bytes: records, origin };
         let header = batch.header();
         if origin == Origin::Client && header.base_offset_raw() != 0 {
             return Err(BatchError::BaseOffset { base_offset: header.base_offset_raw() });
@@ -48,7 +50,7 @@ impl CheckedBatch {
         check_crc(&batch.bytes)?;
         check_attributes(header.attributes(), origin)?;
         check_count(header, batch.bytes.len() - BATCH_HEADER_BYTES)?;
-        check_producer(header)?;
+        check_producer(header, origin)?;
         Ok(batch)
     }
 
@@ -58,6 +60,12 @@ impl CheckedBatch {
             Some(header) => header,
             None => panic!("a checked batch of {} bytes has no header", self.bytes.len()),
         }
+    }
+
+    /// Who made it.
+    #[inline]
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The whole batch as it came.
@@ -199,7 +207,7 @@ fn check_count(header: RecordBatchHeader<'_>, payload: usize) -> Result<(), Batc
     Ok(())
 }
 
-fn check_producer(header: RecordBatchHeader<'_>) -> Result<(), BatchError> {
+fn check_producer(header: RecordBatchHeader<'_>, origin: Origin) -> Result<(), BatchError> {
     let id = header.producer_id_raw();
     let epoch = header.producer_epoch_raw();
     let sequence = header.base_sequence_raw();
@@ -207,7 +215,8 @@ fn check_producer(header: RecordBatchHeader<'_>) -> Result<(), BatchError> {
     if id < -1 || (id >= 0 && epoch < 0) {
         return Err(BatchError::Producer { id, epoch });
     }
-    if id >= 0 && sequence < 0 && !attributes.is_control() {
+    let needs_sequence = origin == Origin::Client || !attributes.is_transactional();
+    if id >= 0 && sequence < 0 && !attributes.is_control() && needs_sequence {
         return Err(BatchError::Sequence { sequence });
     }
     if id < 0 && attributes.is_transactional() {

@@ -2,9 +2,9 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{CheckedBatch, MAGIC, Origin, at, crc_of};
+use super::{Attributes, CheckedBatch, MAGIC, Origin, at, crc_of};
 use crate::limits::BATCH_HEADER_BYTES;
-use crate::units::TimestampMs;
+use crate::units::{ProducerEpoch, ProducerId, TimestampMs};
 
 /// A record to be written; `value: None` is a tombstone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,39 @@ const NUMBERS_BYTES_MAX: usize = 30;
 /// # Panics
 /// Without a record, or with more bytes than a batch can hold: callers split before.
 pub fn compose(records: &[NewRecord], timestamp: TimestampMs) -> CheckedBatch {
+    compose_stamped(records, Stamped { producer: None, control: false, timestamp })
+}
+
+/// As [`compose`], as part of a transaction of `producer`: what a coordinator writes in a
+/// producer's name (TxnOffsetCommit). It takes no sequence; only batches of the broker's own may
+/// do so.
+///
+/// # Panics
+/// As [`compose`].
+pub fn compose_transactional(
+    records: &[NewRecord],
+    timestamp: TimestampMs,
+    producer: (ProducerId, ProducerEpoch),
+) -> CheckedBatch {
+    compose_stamped(records, Stamped { producer: Some(producer), control: false, timestamp })
+}
+
+/// What stands in the header besides the records.
+#[derive(Clone, Copy)]
+pub(super) struct Stamped {
+    /// The producer in whose transaction the batch is.
+    pub producer: Option<(ProducerId, ProducerEpoch)>,
+    pub control: bool,
+    pub timestamp: TimestampMs,
+}
+
+pub(super) fn compose_stamped(records: &[NewRecord], stamped: Stamped) -> CheckedBatch {
+    let Stamped { producer, control, timestamp } = stamped;
+    let attributes = match (producer, control) {
+        (None, _) => 0,
+        (Some(_), false) => Attributes::TRANSACTIONAL,
+        (Some(_), true) => Attributes::TRANSACTIONAL | Attributes::CONTROL,
+    };
     let (Ok(count), false) = (i32::try_from(records.len()), records.is_empty()) else {
         panic!("{} records make no batch", records.len());
     };
@@ -46,12 +79,12 @@ pub fn compose(records: &[NewRecord], timestamp: TimestampMs) -> CheckedBatch {
     batch.put_i32(-1);
     batch.put_u8(MAGIC);
     batch.put_u32(0);
-    batch.put_u16(0);
+    batch.put_u16(attributes);
     batch.put_i32(count - 1);
     batch.put_i64(timestamp.get());
     batch.put_i64(timestamp.get());
-    batch.put_i64(-1);
-    batch.put_i16(-1);
+    batch.put_i64(producer.map_or(-1, |(id, _)| id.get()));
+    batch.put_i16(producer.map_or(-1, |(_, epoch)| epoch.get()));
     batch.put_i32(-1);
     batch.put_i32(count);
     batch.extend_from_slice(&payload);

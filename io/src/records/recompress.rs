@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::RecordsError;
 use super::source::Source;
-use crate::batch::{Attributes, CheckedBatch, Codec, Origin, at, crc_of};
+use crate::batch::{Attributes, CheckedBatch, Codec, at, crc_of};
 use crate::limits::{BATCH_HEADER_BYTES, RECORDS_INPUT_BYTES, RECORDS_OUTPUT_BYTES_MAX};
 use crate::units::bytes_u64;
 
@@ -43,8 +43,7 @@ pub fn recompress(batch: &CheckedBatch, codec: Codec) -> Result<CheckedBatch, Re
     }
     sink.finish().map_err(damaged)?;
     let bytes = finish_header(out, codec)?;
-    let origin = if batch.attributes().is_control() { Origin::Coordinator } else { Origin::Client };
-    match CheckedBatch::parse(bytes, origin) {
+    match CheckedBatch::parse(bytes, batch.origin()) {
         Ok(batch) => Ok(batch),
         // A count that cannot be in so few bytes hid behind the old codec.
         Err(error) => {

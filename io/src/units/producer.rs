@@ -92,6 +92,14 @@ impl Sequence {
         Sequence(((self.0 as u64 + records as u64) & MASK) as i32)
     }
 
+    /// True when this one comes later in a stream of which both are parts, with wrap: the way from
+    /// `other` to it is less than half of all sequences.
+    #[inline]
+    pub const fn is_behind(self, other: Sequence) -> bool {
+        let ahead = self.0.wrapping_sub(other.0) & i32::MAX;
+        ahead != 0 && ahead < 1 << 30
+    }
+
     /// The sequence behind this one; 0 follows 2^31 - 1.
     #[inline]
     pub const fn next(self) -> Sequence {
@@ -123,6 +131,13 @@ pub struct ProducerStamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn order_of_sequences_survives_the_wrap() {
+        let at = |value| Sequence::new(value).unwrap();
+        assert!(at(1).is_behind(at(0)) && !at(0).is_behind(at(1)) && !at(5).is_behind(at(5)));
+        assert!(at(2).is_behind(at(i32::MAX)) && !at(i32::MAX).is_behind(at(2)));
+    }
 
     #[test]
     fn sequence_zero_follows_the_largest() {
