@@ -71,7 +71,7 @@ impl RecoveryCheckpoint {
 }
 
 /// `producer-state.snapshot`: a blob whose payload belongs to the floor above.
-pub const PRODUCER_SNAPSHOT: BlobKind = BlobKind { magic: *b"MSPS", version: 1 };
+pub const PRODUCER_SNAPSHOT: BlobKind = BlobKind { magic: *b"MSPS", version: 2 };
 
 /// Path of the producer snapshot in a partition directory.
 pub fn producer_snapshot_in(dir: &Path) -> std::path::PathBuf {

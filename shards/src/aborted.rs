@@ -1,8 +1,7 @@
 //! The aborted transactions of a partition, which readers of committed records must skip (KIP-98).
 //!
-//! No coordinator writes transaction markers yet and transactional batches are refused at the
-//! append, so every list is empty and the LastStableOffset equals the HighWatermark. The reads
-//! already go through here, so that markers are all that is missing.
+//! A transaction is listed once its abort marker is durable. Its records stay in the log; a reader
+//! of committed records gets the list of those that overlap what it is given, and drops them.
 
 use millstream_io::units::Offset;
 
@@ -14,6 +13,8 @@ pub struct AbortedTransaction {
     pub aborted: Aborted,
     /// Offset of the abort marker.
     pub marker: Offset,
+    /// The LastStableOffset behind the marker: whatever was aborted later began there or behind.
+    pub stable: Offset,
 }
 
 /// Aborted transactions by their markers, in log order. Lives on the owner's core.
@@ -37,11 +38,35 @@ impl AbortedTransactions {
         self.by_marker.push(transaction);
     }
 
-    /// Those with records in `[from, to)`, by first offset, as the Fetch API wants them.
+    pub fn len(&self) -> usize {
+        self.by_marker.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_marker.is_empty()
+    }
+
+    /// By their markers.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &AbortedTransaction> {
+        self.by_marker.iter()
+    }
+
+    /// Those with records in `[from, to)`, by first offset, as the Fetch API wants them: the marker
+    /// lies at `from` or behind, and the first record in front of `to`.
+    ///
+    /// Costs a binary search and a step for each marker in the range, and beyond it for as long as
+    /// a transaction that began in the range is open.
     pub fn overlapping(&self, from: Offset, to: Offset) -> Vec<Aborted> {
         let behind = self.by_marker.partition_point(|t| t.marker < from);
-        let live = self.by_marker[behind..].iter().map(|t| t.aborted);
-        let mut found: Vec<Aborted> = live.filter(|aborted| aborted.first_offset < to).collect();
+        let mut found = Vec::new();
+        for transaction in &self.by_marker[behind..] {
+            if transaction.aborted.first_offset < to {
+                found.push(transaction.aborted);
+            }
+            if transaction.stable >= to {
+                break;
+            }
+        }
         found.sort_unstable_by_key(|aborted| aborted.first_offset);
         found
     }
@@ -58,10 +83,10 @@ mod tests {
     use super::*;
     use millstream_io::units::ProducerId;
 
-    fn transaction(id: i64, first: i64, marker: i64) -> AbortedTransaction {
+    fn transaction(id: i64, first: i64, marker: i64, stable: i64) -> AbortedTransaction {
         let producer = ProducerId::new(id).expect("not negative");
         let aborted = Aborted { producer, first_offset: Offset::at(first) };
-        AbortedTransaction { aborted, marker: Offset::at(marker) }
+        AbortedTransaction { aborted, marker: Offset::at(marker), stable: Offset::at(stable) }
     }
 
     fn firsts(list: &AbortedTransactions, from: i64, to: i64) -> Vec<i64> {
@@ -72,9 +97,9 @@ mod tests {
     #[test]
     fn overlapping_transactions_come_by_first_offset() {
         let mut list = AbortedTransactions::default();
-        list.closed(transaction(1, 5, 10));
-        list.closed(transaction(2, 2, 20));
-        list.closed(transaction(3, 30, 40));
+        list.closed(transaction(1, 5, 10, 2));
+        list.closed(transaction(2, 2, 20, 21));
+        list.closed(transaction(3, 30, 40, 41));
         assert_eq!(firsts(&list, 0, 100), [2, 5, 30]);
         assert_eq!(firsts(&list, 11, 100), [2, 30]);
         assert_eq!(firsts(&list, 10, 30), [2, 5]);
@@ -87,7 +112,7 @@ mod tests {
     #[should_panic(expected = "out of order")]
     fn markers_come_in_log_order() {
         let mut list = AbortedTransactions::default();
-        list.closed(transaction(1, 5, 10));
-        list.closed(transaction(2, 2, 9));
+        list.closed(transaction(1, 5, 10, 2));
+        list.closed(transaction(2, 2, 9, 10));
     }
 }

@@ -1,12 +1,12 @@
 //! The write verb: one checked batch into its partition's log.
 
-use millstream_io::batch::{CheckedBatch, TimestampType, stamp};
-use millstream_io::units::{LeaderEpoch, Offset, SegmentId, TimestampMs, bytes_u64};
+use millstream_io::batch::{CheckedBatch, EndMarker, TimestampType, stamp};
+use millstream_io::units::{LeaderEpoch, Offset, ProducerStamp, SegmentId, TimestampMs, bytes_u64};
 
 use crate::group_commit::Due;
-use crate::message::{Append, AppendError, Appended, InvalidRecord};
+use crate::message::{Append, AppendError, Appended, InvalidRecord, Marker};
 use crate::partition_log::PartitionLog;
-use crate::producers::{Checked, ProducerBatch, SequenceError};
+use crate::producers::{Checked, Incoming, Place, ProducerBatch, ProducerError};
 use crate::segments::{Index, Segment};
 
 /// What became of a batch that was taken.
@@ -39,30 +39,65 @@ impl PartitionLog {
         self.check_epoch(append.current)?;
         self.check_batch(batch)?;
         self.check_timestamps(batch, append.now)?;
-        if let Checked::Duplicate(original) = self.check_producer(batch, forget_producers_before)? {
-            return Ok(self.duplicate(original));
+        let incoming = incoming(append);
+        if let Some(incoming) = &incoming {
+            match self.producers.check(incoming, forget_producers_before) {
+                Ok(Checked::Next) => {}
+                Ok(Checked::Duplicate(original)) => return Ok(self.duplicate(original)),
+                Err(error) => return Err(self.refusal(incoming.stamp, error)),
+            }
         }
+        let place = self.place(append.now);
+        let staged = self.add(batch, append.now)?;
+        if let Some(incoming) = &incoming {
+            self.producers.staged(incoming, place);
+        }
+        Ok(staged)
+    }
+
+    /// Stages the marker that ends a producer's transaction here, whether it has one or not. Readers
+    /// of committed records come past the transaction when the marker is durable.
+    ///
+    /// # Errors
+    /// [`AppendError::InvalidProducerEpoch`] and [`AppendError::TransactionCoordinatorFenced`];
+    /// nothing was changed then.
+    pub fn append_marker(&mut self, marker: &Marker) -> Result<Staged, AppendError> {
+        let Marker { producer, epoch, outcome, coordinator_epoch, .. } = *marker;
+        let end = EndMarker { producer, epoch, outcome, coordinator_epoch };
+        let checked = self.producers.check_marker(&end, marker.transaction_version);
+        checked.map_err(|error| match error {
+            ProducerError::CoordinatorFenced { current } => {
+                let (at, got) = (self.at, coordinator_epoch);
+                AppendError::TransactionCoordinatorFenced { at, producer, current, got }
+            }
+            error => self.refusal(ProducerStamp { id: producer, epoch, first: None }, error),
+        })?;
+        let place = self.place(marker.now);
+        let staged = self.add(&end.compose(marker.now), marker.now)?;
+        self.producers.marked(&end, place);
+        Ok(staged)
+    }
+
+    /// Where the next batch goes.
+    fn place(&self, at: TimestampMs) -> Place {
+        Place {
+            base: self.marks.log_end(),
+            position: self.tail.end(),
+            at,
+            durable_end: self.marks.durable_end(),
+        }
+    }
+
+    /// Adds a batch that passed every check.
+    fn add(&mut self, batch: &CheckedBatch, now: TimestampMs) -> Result<Staged, AppendError> {
         let base = self.marks.log_end();
         let next = base.checked_add(u64::from(batch.record_count()));
         let Some(next) = next.filter(|next| *next < Offset::MAX) else {
             return Err(self.invalid(InvalidRecord::OffsetsExhausted));
         };
-        self.roll_if_due(bytes_u64(batch.len()), base, next, append.now);
-        self.stage(batch, base, next, append.now);
-        if let Some(stamp) = batch.producer()
-            && let Some(first) = stamp.first
-        {
-            let records = batch.record_count();
-            let remembered = ProducerBatch {
-                epoch: stamp.epoch,
-                first,
-                records,
-                base_offset: base,
-                at: append.now,
-            };
-            self.producers.record(stamp.id, remembered, self.marks.durable_end());
-        }
-        let appended = self.appended(base, append.now);
+        self.roll_if_due(bytes_u64(batch.len()), base, next, now);
+        self.stage(batch, base, next, now);
+        let appended = self.appended(base, now);
         Ok(Staged { appended, end: next, due: Due::Next, bytes: bytes_u64(batch.len()) })
     }
 
@@ -85,19 +120,11 @@ impl PartitionLog {
         if got > limit {
             return Err(AppendError::LargerThanSegment { at, limit, got });
         }
-        let attributes = batch.attributes();
-        if attributes.is_control() {
+        if batch.attributes().is_control() {
+            // Markers come as what they say: see `append_marker`.
             return Err(self.invalid(InvalidRecord::ControlBatch));
         }
-        if attributes.is_transactional() {
-            return Err(self.invalid(InvalidRecord::Transactional));
-        }
-        match batch.producer() {
-            Some(stamp) if stamp.first.is_none() => {
-                Err(self.invalid(InvalidRecord::ProducerWithoutSequence))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// The broker's own stamp needs no check. A record without a timestamp passes.
@@ -117,29 +144,26 @@ impl PartitionLog {
         Ok(())
     }
 
-    fn check_producer(
-        &self,
-        batch: &CheckedBatch,
-        forget_before: TimestampMs,
-    ) -> Result<Checked, AppendError> {
-        let Some(stamp) = batch.producer() else { return Ok(Checked::Next) };
-        let Some(first) = stamp.first else { return Ok(Checked::Next) };
-        let records = batch.record_count();
-        let checked = self.producers.check(stamp.id, stamp.epoch, first, records, forget_before);
-        checked.map_err(|error| match error {
-            SequenceError::Fenced { current } => AppendError::InvalidProducerEpoch {
-                at: self.at,
-                producer: stamp.id,
-                current,
-                got: stamp.epoch,
-            },
-            SequenceError::OutOfOrder { expected } => AppendError::OutOfOrderSequence {
-                at: self.at,
-                producer: stamp.id,
-                expected,
-                got: first,
-            },
-        })
+    fn refusal(&self, stamp: ProducerStamp, error: ProducerError) -> AppendError {
+        let ProducerStamp { id: producer, epoch: got, first } = stamp;
+        let at = self.at;
+        match (error, first) {
+            (ProducerError::Fenced { current }, _) => {
+                AppendError::InvalidProducerEpoch { at, producer, current, got }
+            }
+            (ProducerError::OutOfOrder { expected }, Some(got)) => {
+                AppendError::OutOfOrderSequence { at, producer, expected, got }
+            }
+            (ProducerError::Transaction(reason), _) => {
+                AppendError::InvalidTxnState { at, producer, reason }
+            }
+            (ProducerError::TooMany { limit }, _) => AppendError::TooManyTransactions { at, limit },
+            (ProducerError::OutOfOrder { .. } | ProducerError::CoordinatorFenced { .. }, _) => {
+                panic!(
+                    "{at}: producer {producer} is refused for what its batch does not say: {error:?}"
+                )
+            }
+        }
     }
 
     /// The answer to a retry is that to the original, and waits for the original to be durable.
@@ -204,6 +228,21 @@ impl PartitionLog {
         self.marks.staged(next);
         self.tasks.note_append();
     }
+}
+
+/// What the producer's state must know of a batch; `None` for one without a producer.
+#[inline]
+fn incoming(append: &Append) -> Option<Incoming> {
+    let batch = &append.batch;
+    let stamp = batch.producer()?;
+    let transactional = batch.attributes().is_transactional();
+    Some(Incoming {
+        stamp,
+        records: batch.record_count(),
+        transactional,
+        origin: batch.origin(),
+        guard: append.transaction,
+    })
 }
 
 const INDEX_ENTRY_BYTES: u64 = bytes_u64(millstream_io::limits::INDEX_ENTRY_BYTES);

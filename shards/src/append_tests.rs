@@ -7,7 +7,7 @@ use millstream_io::units::{
 };
 
 use super::*;
-use crate::message::{Isolation, OpenPartition, PartitionConfig};
+use crate::message::{InvalidTxnState, Isolation, OpenPartition, PartitionConfig};
 use crate::partition_log::{CommitShare, RecoveredLog, WriteMode};
 
 const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
@@ -29,7 +29,7 @@ fn log() -> PartitionLog {
 
 fn append_of(builder: &BatchBuilder) -> Append {
     let batch = CheckedBatch::parse(builder.build(), Origin::Client).expect("a good batch");
-    Append { at: id(), current: None, batch, now: NOW }
+    Append { at: id(), current: None, batch, transaction: None, now: NOW }
 }
 
 fn send(log: &mut PartitionLog, builder: &BatchBuilder) -> Result<Staged, AppendError> {
@@ -94,8 +94,9 @@ fn refusal_names_the_fact_and_changes_nothing() {
     assert!(matches!(error, AppendError::LargerThanSegment { limit: 300, .. }), "{error}");
     let error =
         send(&mut log, &BatchBuilder { attributes: 0x10, ..values(1, 1).from_producer(1, 0, 0) });
-    let reason = InvalidRecord::Transactional;
-    assert_eq!(error, Err(AppendError::InvalidRecord { at, reason }));
+    let producer = ProducerId::new(1).expect("positive");
+    let reason = InvalidTxnState::NotVerified;
+    assert_eq!(error, Err(AppendError::InvalidTxnState { at, producer, reason }));
     let old = Append { current: Some(LeaderEpoch::at(2)), ..append_of(&values(1, 1)) };
     let (current, got) = (LeaderEpoch::at(3), LeaderEpoch::at(2));
     assert_eq!(log.append(&old, LONG_AGO), Err(AppendError::FencedEpoch { at, current, got }));
@@ -228,4 +229,234 @@ fn large_run_goes_straight_to_the_segments_but_for_its_last_block() {
     let done = log.commit_done(from);
     assert_eq!((done.bytes, done.durable_end), (to.get(), Offset::at(5)));
     assert_eq!(bytes_usize(log.unwritten_bytes()), bytes_usize(to.since(from)));
+}
+
+mod transactions {
+    use super::*;
+    use crate::message::{
+        InvalidTxnState, Marker, Outcome, TransactionQuery, TransactionState, VerificationGuard,
+    };
+    use crate::read::{Planned, Room};
+
+    fn pid(value: i64) -> ProducerId {
+        ProducerId::new(value).expect("not negative")
+    }
+
+    fn epoch(value: i16) -> ProducerEpoch {
+        ProducerEpoch::new(value).expect("not negative")
+    }
+
+    fn guard(log: &mut PartitionLog, producer: i64, e: i16, first: i32) -> TransactionState {
+        log.producers.transaction(&TransactionQuery {
+            at: id(),
+            producer: pid(producer),
+            epoch: epoch(e),
+            first: Sequence::new(first),
+            bumps_epoch: false,
+        })
+    }
+
+    fn transactional(producer: i64, e: i16, first: i32, count: usize) -> BatchBuilder {
+        let batch = values(count, 10).from_producer(producer, e, first);
+        BatchBuilder { attributes: 0x10, ..batch }
+    }
+
+    fn send_with(
+        log: &mut PartitionLog,
+        builder: &BatchBuilder,
+        guard: Option<VerificationGuard>,
+    ) -> Result<Staged, AppendError> {
+        log.append(&Append { transaction: guard, ..append_of(builder) }, LONG_AGO)
+    }
+
+    /// As the door does it: asks, and sends with what it is given.
+    fn send_verified(log: &mut PartitionLog, producer: i64, e: i16, first: i32, count: usize) {
+        let guard = match guard(log, producer, e, first) {
+            TransactionState::Open => None,
+            TransactionState::Unverified(guard) => Some(guard),
+        };
+        send_with(log, &transactional(producer, e, first, count), guard).expect("verified");
+    }
+
+    fn end(log: &mut PartitionLog, producer: i64, e: i16, outcome: Outcome) -> Staged {
+        log.append_marker(&marker(producer, e, outcome)).expect("taken")
+    }
+
+    fn marker(producer: i64, e: i16, outcome: Outcome) -> Marker {
+        Marker {
+            at: id(),
+            producer: pid(producer),
+            epoch: epoch(e),
+            outcome,
+            coordinator_epoch: 4,
+            transaction_version: 1,
+            now: NOW,
+        }
+    }
+
+    fn stable(log: &PartitionLog) -> i64 {
+        log.readable(Isolation::ReadCommitted).0.get()
+    }
+
+    fn committed_read(log: &mut PartitionLog, offset: i64) -> crate::message::ReadPlan {
+        let read = crate::message::Read {
+            at: id(),
+            offset: Offset::at(offset),
+            bytes_max: 1 << 20,
+            current: None,
+            last_fetched: None,
+        };
+        let room = Room { bytes_left: 1 << 20, whole_first: true };
+        match log.plan_read(&read, Isolation::ReadCommitted, room).expect("in range") {
+            Planned::Ready(plan) => plan,
+            Planned::Cold(ask) => panic!("all is in memory: {ask:?}"),
+        }
+    }
+
+    #[test]
+    fn batch_without_a_good_guard_opens_no_transaction() {
+        let mut log = log();
+        let refused = Err(AppendError::InvalidTxnState {
+            at: id(),
+            producer: pid(1),
+            reason: InvalidTxnState::NotVerified,
+        });
+        assert_eq!(send_with(&mut log, &transactional(1, 0, 0, 1), None), refused);
+        let TransactionState::Unverified(first) = guard(&mut log, 1, 0, 0) else {
+            panic!("nothing is open")
+        };
+        let another = Some(VerificationGuard(first.0 + 1));
+        assert_eq!(send_with(&mut log, &transactional(1, 0, 0, 1), another), refused);
+        // A marker between the question and the batch: the coordinator's word is an old one.
+        end(&mut log, 1, 0, Outcome::Abort);
+        assert_eq!(send_with(&mut log, &transactional(1, 0, 0, 1), Some(first)), refused);
+        let TransactionState::Unverified(second) = guard(&mut log, 1, 0, 0) else {
+            panic!("nothing is open")
+        };
+        assert_ne!(first, second);
+        send_with(&mut log, &transactional(1, 0, 0, 1), Some(second)).expect("verified");
+        assert_eq!(guard(&mut log, 1, 0, 1), TransactionState::Open);
+        send_with(&mut log, &transactional(1, 0, 1, 1), None).expect("open");
+        let retry = send_with(&mut log, &transactional(1, 0, 1, 1), None).expect("recognised");
+        assert_eq!(retry.bytes, 0);
+        end(&mut log, 1, 0, Outcome::Commit);
+        let retry = send_with(&mut log, &transactional(1, 0, 1, 1), None).expect("recognised");
+        assert_eq!(retry.bytes, 0, "a retry is one, also behind the marker");
+        assert_eq!(send_with(&mut log, &transactional(1, 0, 2, 1), None), refused);
+    }
+
+    #[test]
+    fn last_stable_offset_waits_for_the_durable_marker() {
+        let mut log = log();
+        send(&mut log, &values(2, 10)).expect("taken");
+        commit(&mut log);
+        send_verified(&mut log, 1, 0, 0, 3);
+        send(&mut log, &values(1, 10)).expect("taken");
+        commit(&mut log);
+        assert_eq!((stable(&log), log.marks.high_watermark().get()), (2, 6));
+        send_verified(&mut log, 2, 0, 0, 1);
+        end(&mut log, 1, 0, Outcome::Commit);
+        assert_eq!(stable(&log), 2, "a crash may take the marker back");
+        commit(&mut log);
+        assert_eq!(stable(&log), 6, "the second is open");
+        assert_eq!(committed_read(&mut log, 0).last_stable_offset, Offset::at(6));
+        end(&mut log, 2, 0, Outcome::Abort);
+        commit(&mut log);
+        assert_eq!(stable(&log), 9);
+        let plan = committed_read(&mut log, 0);
+        let aborted = plan.aborted.expect("asked for");
+        assert_eq!(aborted.len(), 1);
+        assert_eq!((aborted[0].producer, aborted[0].first_offset), (pid(2), Offset::at(6)));
+        assert!(committed_read(&mut log, 9).aborted.is_some_and(|none| none.is_empty()));
+    }
+
+    #[test]
+    fn committed_read_ends_in_front_of_the_open_transaction() {
+        let mut log = log();
+        send(&mut log, &values(2, 10)).expect("taken");
+        send_verified(&mut log, 1, 0, 0, 3);
+        commit(&mut log);
+        let plan = committed_read(&mut log, 0);
+        assert_eq!(plan.bytes(), bytes_u64(values(2, 10).build().len()));
+        assert_eq!(committed_read(&mut log, 2).bytes(), 0);
+    }
+
+    #[test]
+    fn refusal_undoes_what_staged_batches_opened_and_ended() {
+        let mut log = log();
+        send_verified(&mut log, 1, 0, 0, 1);
+        commit(&mut log);
+        end(&mut log, 1, 0, Outcome::Abort);
+        send_verified(&mut log, 1, 0, 1, 1);
+        send_verified(&mut log, 2, 0, 0, 1);
+        let share = log.commit_share(128 << 10);
+        log.commit_begun(share);
+        log.commit_failed();
+        log.refuse_staged();
+        let active = log.producers.active();
+        assert_eq!(active.len(), 1, "the second was never there: {active:?}");
+        assert_eq!(active[0].transaction_start, Some(Offset::at(0)));
+        assert_eq!(active[0].coordinator_epoch, None);
+        assert_eq!(guard(&mut log, 1, 0, 1), TransactionState::Open);
+        send_with(&mut log, &transactional(1, 0, 1, 1), None).expect("its number is free again");
+        end(&mut log, 1, 0, Outcome::Abort);
+        commit(&mut log);
+        assert_eq!((stable(&log), log.producers.aborted().len()), (3, 1));
+    }
+
+    #[test]
+    fn plain_batch_has_no_place_in_an_open_transaction() {
+        let mut log = log();
+        send_verified(&mut log, 1, 0, 0, 1);
+        let reason = InvalidTxnState::Open { first: Offset::at(0) };
+        let refused = Err(AppendError::InvalidTxnState { at: id(), producer: pid(1), reason });
+        assert_eq!(send(&mut log, &values(1, 1).from_producer(1, 0, 1)), refused);
+        end(&mut log, 1, 0, Outcome::Commit);
+        send(&mut log, &values(1, 1).from_producer(1, 0, 1)).expect("it is over");
+    }
+
+    #[test]
+    fn stale_markers_are_refused_and_newer_ones_fence() {
+        let mut log = log();
+        send_verified(&mut log, 1, 5, 0, 1);
+        let fenced = |current, got| {
+            let (current, got) = (epoch(current), epoch(got));
+            Err(AppendError::InvalidProducerEpoch { at: id(), producer: pid(1), current, got })
+        };
+        assert_eq!(log.append_marker(&marker(1, 4, Outcome::Abort)), fenced(5, 4));
+        let v2 = |e| Marker { transaction_version: 2, ..marker(1, e, Outcome::Abort) };
+        assert_eq!(log.append_marker(&v2(5)), fenced(5, 5), "v2 markers carry a newer epoch");
+        log.append_marker(&v2(6)).expect("newer");
+        log.append_marker(&v2(6)).expect("a repeated marker ends nothing, and is taken");
+        let older = Marker { coordinator_epoch: 3, ..v2(7) };
+        let (current, got) = (4, 3);
+        let error =
+            AppendError::TransactionCoordinatorFenced { at: id(), producer: pid(1), current, got };
+        assert_eq!(log.append_marker(&older), Err(error));
+        assert_eq!(send_with(&mut log, &transactional(1, 5, 1, 1), None), fenced(6, 5));
+        let TransactionState::Unverified(guard) = guard(&mut log, 1, 6, 0) else {
+            panic!("nothing is open")
+        };
+        let gap = send_with(&mut log, &transactional(1, 6, 1, 1), Some(guard));
+        assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { .. })), "{gap:?}");
+        send_with(&mut log, &transactional(1, 6, 0, 1), Some(guard)).expect("begins at zero");
+    }
+
+    #[test]
+    fn coordinators_batch_needs_no_sequence_and_a_clients_does() {
+        let mut log = log();
+        let record = millstream_io::batch::NewRecord { key: Some(vec![1]), value: None };
+        let batch = millstream_io::batch::compose_transactional(&[record], NOW, (pid(1), epoch(2)));
+        let bytes = batch.bytes().clone();
+        assert!(CheckedBatch::parse(bytes, Origin::Client).is_err());
+        let append = Append { at: id(), current: None, batch, transaction: None, now: NOW };
+        for n in 0..2 {
+            let staged = log.append(&append, LONG_AGO).expect("taken");
+            assert_eq!(staged.appended.base_offset, Offset::at(n), "none is a retry of another");
+        }
+        assert_eq!(log.producers.active()[0].transaction_start, Some(Offset::at(0)));
+        end(&mut log, 1, 3, Outcome::Abort);
+        let stale = log.append(&append, LONG_AGO);
+        assert!(matches!(stale, Err(AppendError::InvalidProducerEpoch { .. })), "{stale:?}");
+    }
 }

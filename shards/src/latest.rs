@@ -73,7 +73,8 @@ impl PartitionLog {
         let id = segment.id;
         if from < self.tail.base() {
             let start = index.map(|index| index.offsets.floor(from));
-            let end = segment.file_position(segment.end().min(self.tail.start()));
+            let readable = end.max(segment.start);
+            let end = segment.file_position(segment.end().min(self.tail.start()).min(readable));
             latest.asks.push(LatestAsk { segment: id, from, of: LatestOf::File { start, end } });
         }
         let Some(first) = self.tail.find(from.max(self.tail.base())) else { return };

@@ -10,6 +10,20 @@ pub const PRODUCER_BATCHES_KEPT: usize = 5;
 /// Producers one partition remembers. The longest silent are forgotten beyond that.
 pub const PRODUCERS_PER_PARTITION_MAX: usize = 50_000;
 
+/// Transactions that one partition holds open: their producers are not forgotten. One more is
+/// refused with an error that its client retries.
+pub const OPEN_TRANSACTIONS_PER_PARTITION_MAX: usize = 16 * 1024;
+
+const _: () = assert!(OPEN_TRANSACTIONS_PER_PARTITION_MAX * 2 <= PRODUCERS_PER_PARTITION_MAX);
+
+/// Aborted transactions that one partition remembers, until their records are deleted: 32 bytes
+/// each. Beyond, no transaction is opened there.
+pub const ABORTED_PER_PARTITION_MAX: usize = 1024 * 1024;
+
+/// Guards that one partition has given out and that were not used. Beyond, the oldest is forgotten,
+/// and the batch that comes with it is refused.
+pub const VERIFICATIONS_PER_PARTITION_MAX: usize = 8 * 1024;
+
 /// Smallest open chunk of a partition's tail: what a partition with a few records costs.
 pub const TAIL_CHUNK_BYTES_MIN: usize = 4 * 1024;
 

@@ -16,8 +16,8 @@ use millstream_io::units::{Offset, TopicId, TopicPartition};
 
 use crate::deletion::{DeleteError, Deletion};
 use crate::message::{
-    Append, AppendError, Appended, EpochEnd, OpenError, OpenPartition, PartitionConfig, Read,
-    ReadError, ReadLimits, ReadPlan, Want,
+    Append, AppendError, Appended, EpochEnd, Marker, OpenError, OpenPartition, PartitionConfig,
+    Read, ReadError, ReadLimits, ReadPlan, TransactionQuery, TransactionState, Want,
 };
 use crate::metrics::{Levels, Metrics};
 use crate::partition_log::RecoveredLog;
@@ -28,10 +28,26 @@ use crate::shard::{Shard, ShardState};
 use crate::waiters::Wait;
 use crate::{delete_task, query_task, read_task};
 
-/// Batches on their way to their owner.
+/// Batches, or markers, on their way to their owner.
 pub struct AppendOrder {
-    pub batches: Vec<Append>,
+    pub what: Appends,
     pub promise: Promise<Vec<Result<Appended, AppendError>>>,
+}
+
+/// What is to be added to logs.
+pub enum Appends {
+    Batches(Vec<Append>),
+    Markers(Vec<Marker>),
+}
+
+impl AppendOrder {
+    /// Stages all of it.
+    pub fn stage(self, shard: &Shard) {
+        shard.with_mut(|shard| match self.what {
+            Appends::Batches(batches) => shard.append(batches, self.promise),
+            Appends::Markers(markers) => shard.append_markers(markers, self.promise),
+        });
+    }
 }
 
 /// Everything else that is asked of a shard.
@@ -40,6 +56,7 @@ pub enum Ask {
     Wait(Vec<Want>, Arc<Wait>),
     Offsets(Vec<OffsetQuery>, Promise<Vec<Result<OffsetFound, QueryError>>>),
     EpochEnds(Vec<EpochQuery>, Promise<Vec<Result<Option<EpochEnd>, QueryError>>>),
+    Transactions(Vec<TransactionQuery>, Promise<Vec<Result<TransactionState, QueryError>>>),
     Producers(Vec<TopicPartition>, Promise<Vec<Result<Vec<ActiveProducer>, QueryError>>>),
     Sizes(Vec<TopicPartition>, Promise<Vec<Result<PartitionSize, QueryError>>>),
     Open(Vec<OpenPartition>, Promise<Result<(), OpenError>>),
@@ -94,7 +111,7 @@ pub async fn serve_appends(shard: Shard, mut mailbox: Mailbox<AppendOrder>) {
         let bundle = mailbox.receive().await;
         for order in bundle {
             wait_for_room(&shard).await;
-            shard.with_mut(|shard| shard.append(order.batches, order.promise));
+            order.stage(&shard);
         }
     }
 }
@@ -157,6 +174,9 @@ fn serve_one(shard: &Shard, local: &Rc<dyn LocalShard>, gate: &Gate, ask: Ask) {
         Ask::Wait(wants, wait) => shard.with_mut(|shard| shard.wait_for(&wants, &wait)),
         Ask::EpochEnds(queries, promise) => {
             let _ = promise.send(shard.with(|shard| shard.epoch_ends(&queries)));
+        }
+        Ask::Transactions(queries, promise) => {
+            let _ = promise.send(shard.with_mut(|shard| shard.transactions(&queries)));
         }
         Ask::Producers(partitions, promise) => {
             let _ = promise.send(shard.with(|shard| shard.producers(&partitions)));

@@ -3,6 +3,12 @@
 //! All types here are plain and owned, so that they may travel between cores. The questions about
 //! a log that move no records are in [`crate::query`].
 
+mod transaction;
+
+pub use transaction::{
+    InvalidTxnState, Marker, Outcome, TransactionQuery, TransactionState, VerificationGuard,
+};
+
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -25,6 +31,11 @@ pub struct Append {
     /// The leader epoch the client believes in; `None` is not checked (KIP-320).
     pub current: Option<LeaderEpoch>,
     pub batch: CheckedBatch,
+    /// For a transactional batch: the guard that the partition gave out, when it said
+    /// [`TransactionState::Unverified`]. A client's batch without one is taken only while its
+    /// transaction is open; one of a coordinator of ours is taken, since the coordinator itself
+    /// keeps batches and markers in order.
+    pub transaction: Option<VerificationGuard>,
     /// The door's clock when the request was read: judges timestamps, stamps LogAppendTime, ages
     /// the segment. The owner reads no clock of its own for an append.
     pub now: TimestampMs,
@@ -66,6 +77,18 @@ pub enum AppendError {
         current: ProducerEpoch,
         got: ProducerEpoch,
     },
+    /// The batch does not fit the state of its producer's transactions here.
+    InvalidTxnState { at: TopicPartition, producer: ProducerId, reason: InvalidTxnState },
+    /// A newer coordinator has written a marker of this producer before.
+    TransactionCoordinatorFenced {
+        at: TopicPartition,
+        producer: ProducerId,
+        current: i32,
+        got: i32,
+    },
+    /// The partition can remember no more transactions, open or aborted. An aborted one is
+    /// remembered until its records are deleted.
+    TooManyTransactions { at: TopicPartition, limit: usize },
     /// Larger than the topic's `max.message.bytes`.
     TooLarge { at: TopicPartition, limit: u64, got: u64 },
     /// Larger than the topic's `segment.bytes`, so no segment could hold it.
@@ -89,10 +112,6 @@ pub enum AppendError {
 pub enum InvalidRecord {
     /// Only the broker writes control batches.
     ControlBatch,
-    /// A transactional batch, on a broker or log without transactions.
-    Transactional,
-    /// A real producer id needs a sequence.
-    ProducerWithoutSequence,
     /// The offsets of the partition are used up.
     OffsetsExhausted,
 }
@@ -118,6 +137,17 @@ impl fmt::Display for AppendError {
             AppendError::InvalidProducerEpoch { at, producer, current, got } => write!(
                 f,
                 "producer {producer} of epoch {got} was fenced on {at} by epoch {current}"
+            ),
+            AppendError::InvalidTxnState { at, producer, reason } => {
+                write!(f, "a batch of producer {producer} for {at} was refused: {reason}")
+            }
+            AppendError::TransactionCoordinatorFenced { at, producer, current, got } => write!(
+                f,
+                "a marker of producer {producer} for {at} comes from coordinator epoch {got}, and epoch {current} has written one"
+            ),
+            AppendError::TooManyTransactions { at, limit } => write!(
+                f,
+                "partition {at} remembers {limit} transactions, its limit; end transactions, or delete records of aborted ones"
             ),
             AppendError::TooLarge { at, limit, got } => write!(
                 f,
@@ -160,8 +190,6 @@ impl fmt::Display for InvalidRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             InvalidRecord::ControlBatch => "clients may not write control batches",
-            InvalidRecord::Transactional => "transactions are not served here",
-            InvalidRecord::ProducerWithoutSequence => "a producer id comes without a sequence",
             InvalidRecord::OffsetsExhausted => "the partition has no offsets left",
         })
     }

@@ -10,6 +10,8 @@ pub struct Metrics {
     pub append_batches_total: u64,
     pub append_records_total: u64,
     pub append_bytes_total: u64,
+    /// Markers that ended transactions, of all batches above.
+    pub transaction_markers_total: u64,
     /// Retried batches that were recognised and not stored again.
     pub append_duplicates_total: u64,
     pub append_refused_total: u64,
@@ -58,6 +60,11 @@ pub struct Refused {
     pub out_of_order_sequence: u64,
     /// The producer was fenced.
     pub producer_epoch: u64,
+    /// The batch does not fit the state of its producer's transactions, or more of them cannot be
+    /// remembered.
+    pub transaction_state: u64,
+    /// The marker came from a coordinator that another has taken over from.
+    pub coordinator_epoch: u64,
     pub too_large: u64,
     pub invalid_record: u64,
     pub invalid_timestamp: u64,
@@ -80,6 +87,10 @@ impl Metrics {
             }
             AppendError::OutOfOrderSequence { .. } => &mut refused.out_of_order_sequence,
             AppendError::InvalidProducerEpoch { .. } => &mut refused.producer_epoch,
+            AppendError::InvalidTxnState { .. } | AppendError::TooManyTransactions { .. } => {
+                &mut refused.transaction_state
+            }
+            AppendError::TransactionCoordinatorFenced { .. } => &mut refused.coordinator_epoch,
             AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => {
                 &mut refused.too_large
             }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use millstream_io::units::{LeaderEpoch, Offset, TimestampMs, TopicPartition};
 
-use crate::aborted::AbortedTransactions;
 use crate::cursors::Cursors;
 use crate::group_commit::Due;
 use crate::leader_epochs::LeaderEpochs;
@@ -43,7 +42,6 @@ pub struct PartitionLog {
     pub(crate) marks: Watermarks,
     pub(crate) epochs: LeaderEpochs,
     pub(crate) producers: Producers,
-    pub(crate) aborted: AbortedTransactions,
     pub(crate) segments: Segments,
     pub(crate) tail: TailCache,
     pub(crate) cursors: Cursors,
@@ -62,8 +60,8 @@ pub struct RecoveredLog {
     pub log_start: Offset,
     pub log_end: Offset,
     pub epochs: LeaderEpochs,
+    /// And their transactions, each with its position in the run of bytes that starts at zero.
     pub producers: Producers,
-    pub aborted: AbortedTransactions,
     pub segments: Segments,
     /// The directory stands with a manifest that says the same.
     pub home_made: bool,
@@ -85,15 +83,15 @@ impl PartitionLog {
                 found.log_end
             );
         }
+        let first_unstable = found.producers.first_unstable().map(|open| open.first);
         let mut log = PartitionLog {
             at: open.at,
             topic_name: open.topic_name.clone(),
             config: Arc::new(open.config.clone()),
             epoch: open.epoch,
-            marks: Watermarks::recovered(found.log_start, found.log_end),
+            marks: Watermarks::recovered(found.log_start, found.log_end, first_unstable),
             epochs: found.epochs,
             producers: found.producers,
-            aborted: found.aborted,
             segments: found.segments,
             tail: TailCache::new(end, found.log_end),
             cursors: Cursors::default(),
@@ -138,12 +136,16 @@ impl PartitionLog {
 
     /// The offset up to which a reader may see, and its position.
     pub fn readable(&self, isolation: Isolation) -> (Offset, LogPosition) {
-        // Without open transactions both ends are the same.
-        let offset = match isolation {
-            Isolation::ReadUncommitted => self.marks.high_watermark(),
-            Isolation::ReadCommitted => self.marks.last_stable(),
+        let (stable, end) = (self.marks.last_stable(), self.marks.high_watermark());
+        if isolation == Isolation::ReadUncommitted || stable == end {
+            return (end, self.flow.committed());
+        }
+        let Some(open) = self.producers.first_unstable() else {
+            panic!("{}: no transaction keeps readers at {stable} of {end}", self.at);
         };
-        (offset, self.flow.committed())
+        // The segments in which it began may be deleted.
+        let start = self.segments.first().map_or(open.position, |first| first.start);
+        (stable, open.position.max(start))
     }
 
     pub fn readable_end(&self, isolation: Isolation) -> ReadableEnd {

@@ -64,6 +64,8 @@ pub struct ActiveProducer {
     pub epoch: ProducerEpoch,
     pub last_sequence: Option<Sequence>,
     pub last_timestamp: TimestampMs,
+    /// Of the last marker of a transaction of the producer, if there was one.
+    pub coordinator_epoch: Option<i32>,
     /// First offset of the transaction the producer has open, if any.
     pub transaction_start: Option<Offset>,
 }

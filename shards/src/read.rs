@@ -87,7 +87,7 @@ impl PartitionLog {
             self.read_tail(read.offset, end, room, &mut plan);
             return Ok(Planned::Ready(plan));
         }
-        Ok(Planned::Cold(self.ask_cold(read.offset, room, plan)))
+        Ok(Planned::Cold(self.ask_cold(read.offset, end, room, plan)))
     }
 
     /// Completes a plan with what was found in the file; `file` is open to read.
@@ -190,8 +190,8 @@ impl PartitionLog {
         self.list_aborted(offset, next, plan);
     }
 
-    fn ask_cold(&self, target: Offset, room: Room, plan: ReadPlan) -> ColdAsk {
-        let written = self.evictable();
+    fn ask_cold(&self, target: Offset, end: LogPosition, room: Room, plan: ReadPlan) -> ColdAsk {
+        let readable = self.evictable().min(end);
         let Some(segment) = self.segments.at_offset(target) else {
             panic!(
                 "{}: no segment holds offset {target} below the tail {:?}",
@@ -202,7 +202,7 @@ impl PartitionLog {
         let known = self
             .cursors
             .find(target)
-            .filter(|at| (segment.start..segment.end()).contains(at) && *at < written);
+            .filter(|at| (segment.start..segment.end()).contains(at) && *at < readable);
         let from = match (known, &segment.index) {
             (Some(at), _) => Some(BatchStart { base: target, at: segment.file_position(at) }),
             (None, Index::Memory(index)) => Some(index.offsets.floor(target)),
@@ -214,7 +214,7 @@ impl PartitionLog {
             segment: segment.id,
             target,
             from,
-            end: segment.file_position(segment.end().min(written)),
+            end: segment.file_position(segment.end().min(readable)),
             bytes_max: room.bytes_left,
             whole_first: room.whole_first,
             next_segment,
@@ -224,7 +224,7 @@ impl PartitionLog {
 
     fn list_aborted(&self, from: Offset, to: Offset, plan: &mut ReadPlan) {
         if let Some(aborted) = &mut plan.aborted {
-            *aborted = self.aborted.overlapping(from, to);
+            *aborted = self.producers.aborted().overlapping(from, to);
         }
     }
 }

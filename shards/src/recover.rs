@@ -29,7 +29,7 @@ use crate::leader_epochs::LeaderEpochs;
 use crate::message::OpenPartition;
 use crate::partition_log::RecoveredLog;
 use crate::position::LogPosition;
-use crate::producers::Producers;
+use crate::producers::{Producers, Replayed as FoundBatch};
 use crate::segments::{FileState, Index, Segment, Segments};
 
 /// What to recover, and how.
@@ -224,7 +224,7 @@ fn read_producers<D: Disk>(
         Err(StateError::Damaged { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let decoded = blob.and_then(|(_, payload)| Producers::decode(&payload).ok());
+    let decoded = blob.and_then(|(version, payload)| Producers::decode(version, &payload).ok());
     Ok(decoded.unwrap_or_default())
 }
 
@@ -244,16 +244,23 @@ impl BatchVisitor for Rebuild {
             return;
         }
         if let Some(stamp) = header.producer() {
-            let records = header.last_offset_delta().unsigned_abs().saturating_add(1);
-            // Producers' clocks say nothing about when we last saw them.
-            self.producers.replay(stamp, records, place.base, self.now);
+            let found = FoundBatch {
+                base: place.base,
+                next: place.next,
+                // Producers' clocks say nothing about when we last saw them.
+                at: self.now,
+                position: LogPosition::new(place.at.get()),
+                attributes: header.attributes(),
+                bytes,
+            };
+            self.producers.replay(stamp, &found);
         }
     }
 }
 
 fn recovered_log(
     found: &RecoveredPartition,
-    producers: Producers,
+    mut producers: Producers,
     now: TimestampMs,
 ) -> RecoveredLog {
     let mut segments = Segments::new();
@@ -276,6 +283,13 @@ fn recovered_log(
         start = start.add(meta.log_bytes.since(FilePosition::ZERO));
     }
     epochs.delete_before(found.log_start);
+    producers.delete_before(found.log_start);
+    producers.relocate(|open| {
+        // Where its segment is deleted, the log begins behind it.
+        let segment = segments.at_offset(open.first).filter(|held| held.id.base <= open.first);
+        segment
+            .map_or(LogPosition::ZERO, |held| held.start.add(open.position.get()).min(held.end()))
+    });
     // Before a segment's file is made the names above it are: without one, a life that ended early
     // may have left them to be lost.
     let home_made = !segments.is_empty()
@@ -288,7 +302,6 @@ fn recovered_log(
         log_end: found.end,
         epochs,
         producers,
-        aborted: Default::default(),
         segments,
         home_made,
     }

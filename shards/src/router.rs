@@ -13,10 +13,10 @@ pub use collect::AppendTicket;
 
 use crate::delete_task;
 use crate::deletion::{DeleteError, Deletion};
-use crate::mesh::{AppendOrder, Ask, LocalShard, drop_topic, open_all, wait_for_room};
+use crate::mesh::{AppendOrder, Appends, Ask, LocalShard, drop_topic, open_all, wait_for_room};
 use crate::message::{
-    Append, DroppedTopic, EpochEnd, OpenError, OpenPartition, PartitionConfig, Read, ReadError,
-    ReadLimits, ReadPlan, Want, Woken,
+    Append, AppendError, DroppedTopic, EpochEnd, Marker, OpenError, OpenPartition, PartitionConfig,
+    Read, ReadError, ReadLimits, ReadPlan, TransactionQuery, TransactionState, Want, Woken,
 };
 use crate::metrics::{Levels, Metrics};
 use crate::placement;
@@ -77,20 +77,50 @@ impl Router {
     /// socket meanwhile). The ticket resolves when every batch is durable or refused; dropping it
     /// does not undo the append.
     pub async fn append(&self, batches: Vec<Append>) -> AppendTicket {
-        let mut ticket = AppendTicket::of(batches.len());
-        let split = Split::of(batches, self, |batch| batch.at);
-        for (shard, places, batches) in split.parts {
+        self.append_all(batches, |batch| batch.at, Appends::Batches).await
+    }
+
+    /// Ends transactions in their partitions; answers with the offsets of the markers, in input
+    /// order, when they are durable. Behaves as [`Router::append`]: what was appended before in a
+    /// partition stands before the marker.
+    pub async fn write_markers(&self, markers: Vec<Marker>) -> Vec<Result<Offset, AppendError>> {
+        let ticket = self.append_all(markers, |marker| marker.at, Appends::Markers).await;
+        let written = ticket.await;
+        written.into_iter().map(|marker| marker.map(|marker| marker.base_offset)).collect()
+    }
+
+    async fn append_all<T>(
+        &self,
+        items: Vec<T>,
+        at: impl Fn(&T) -> TopicPartition,
+        what: impl Fn(Vec<T>) -> Appends,
+    ) -> AppendTicket {
+        let mut ticket = AppendTicket::of(items.len());
+        for (shard, places, items) in Split::of(items, self, at).parts {
             let (promise, reply) = oneshot();
+            let order = AppendOrder { what: what(items), promise };
             if shard == self.0.id {
                 wait_for_room(&self.0.shard).await;
-                self.0.shard.with_mut(|shard| shard.append(batches, promise));
+                order.stage(&self.0.shard);
             } else {
                 // A closed mailbox drops the promise: the ticket says that the shard stops.
-                let _ = self.0.appends.send(shard, AppendOrder { batches, promise }).await;
+                let _ = self.0.appends.send(shard, order).await;
             }
             ticket.wait_for(places, reply);
         }
         ticket
+    }
+
+    /// Asks partitions whether a producer has a transaction open there; gives out the guard with
+    /// which its first batch must come, once the transaction's coordinator has agreed. Answers in
+    /// input order.
+    pub async fn transactions(
+        &self,
+        queries: Vec<TransactionQuery>,
+    ) -> Vec<Result<TransactionState, QueryError>> {
+        let local =
+            |all: &[TransactionQuery]| self.0.shard.with_mut(|shard| shard.transactions(all));
+        self.query(queries, |query| query.at, local, Ask::Transactions).await
     }
 
     /// Plans a read of each partition; answers in input order. Never waits for records to come: see

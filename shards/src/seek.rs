@@ -6,6 +6,7 @@ use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs};
 
 use crate::message::Isolation;
 use crate::partition_log::PartitionLog;
+use crate::position::LogPosition;
 use crate::segments::Segment;
 use crate::tail_cache::max_timestamp_of;
 
@@ -65,7 +66,7 @@ impl PartitionLog {
         for segment in self.segments.iter().filter(candidate) {
             let from = from.max(segment.id.base);
             if from < self.tail.base() {
-                return SeekStep::Cold(self.ask_seek(segment, seek.time, from));
+                return SeekStep::Cold(self.ask_seek(segment, seek.time, from, end));
             }
             let Some(first) = self.tail.find(from) else { continue };
             let batches = self.tail.batches_from(first.start);
@@ -78,10 +79,16 @@ impl PartitionLog {
         SeekStep::Nothing
     }
 
-    fn ask_seek(&self, segment: &Segment, time: TimestampMs, from: Offset) -> SeekAsk {
+    fn ask_seek(
+        &self,
+        segment: &Segment,
+        time: TimestampMs,
+        from: Offset,
+        readable: LogPosition,
+    ) -> SeekAsk {
         let index = segment.index();
         // What memory holds of this segment is looked at in memory, in the next step.
-        let end = segment.end().min(self.tail.start());
+        let end = segment.end().min(self.tail.start()).min(readable.max(segment.start));
         SeekAsk {
             segment: segment.id,
             time,

@@ -8,7 +8,7 @@ use millstream_io::runtime::{Promise, Reply, oneshot};
 use millstream_io::units::IdMap;
 
 use crate::limits::WAITS_PER_PARTITION_MAX;
-use crate::message::Woken;
+use crate::message::{Isolation, Woken};
 use crate::table::Slot;
 
 /// One waiting fetch. Shared by the door and by all shards whose partitions it waits for: each
@@ -77,7 +77,7 @@ pub struct Waiters {
 
 #[derive(Debug, Default)]
 struct List {
-    waits: Vec<Arc<Wait>>,
+    waits: Vec<(Isolation, Arc<Wait>)>,
     sweep_at: usize,
 }
 
@@ -86,24 +86,31 @@ impl Waiters {
         Waiters::default()
     }
 
-    /// Adds a wait on a partition.
-    pub fn add(&mut self, slot: Slot, wait: Arc<Wait>) {
+    /// Adds a wait on a partition, for bytes that are readable under an isolation.
+    pub fn add(&mut self, slot: Slot, isolation: Isolation, wait: Arc<Wait>) {
         let list = self.of.entry(slot).or_default();
         if list.waits.len() >= list.sweep_at.max(SWEEP_FROM) {
-            list.waits.retain(|wait| !wait.is_over());
+            list.waits.retain(|(_, wait)| !wait.is_over());
             list.sweep_at = list.waits.len() * 2;
         }
         if list.waits.len() >= WAITS_PER_PARTITION_MAX {
             wait.end(Woken::Deadline);
             return;
         }
-        list.waits.push(wait);
+        list.waits.push((isolation, wait));
     }
 
-    /// `bytes` more became readable in a partition. Costs one step for each that waits on it.
-    pub fn grown(&mut self, slot: Slot, bytes: u64) {
+    /// More became readable in a partition: `bytes` of all records, `stable_bytes` of committed ones.
+    /// Costs one step for each that waits on it.
+    pub fn grown(&mut self, slot: Slot, bytes: u64, stable_bytes: u64) {
         let Some(list) = self.of.get_mut(&slot) else { return };
-        list.waits.retain(|wait| !wait.grow(bytes));
+        list.waits.retain(|(isolation, wait)| {
+            let grown = match isolation {
+                Isolation::ReadUncommitted => bytes,
+                Isolation::ReadCommitted => stable_bytes,
+            };
+            !wait.grow(grown)
+        });
         if list.waits.is_empty() {
             self.of.remove(&slot);
         }
@@ -112,13 +119,13 @@ impl Waiters {
     /// The partition went away or changed: everybody looks again.
     pub fn changed(&mut self, slot: Slot) {
         let list = self.of.remove(&slot).unwrap_or_default();
-        list.waits.iter().for_each(|wait| wait.end(Woken::Changed));
+        list.waits.iter().for_each(|(_, wait)| wait.end(Woken::Changed));
     }
 
     /// The shard stops, or its storage failed: everybody looks again.
     pub fn all_changed(&mut self) {
         for list in std::mem::take(&mut self.of).into_values() {
-            list.waits.iter().for_each(|wait| wait.end(Woken::Changed));
+            list.waits.iter().for_each(|(_, wait)| wait.end(Woken::Changed));
         }
     }
 
@@ -141,6 +148,8 @@ mod tests {
     use crate::table::Table;
     use millstream_io::units::{PartitionIndex, TopicId, TopicPartition};
 
+    const ALL: Isolation = Isolation::ReadUncommitted;
+
     fn slots() -> [Slot; 2] {
         let mut table = Table::default();
         let topic = TopicId::from_bytes([9; 16]);
@@ -152,14 +161,29 @@ mod tests {
         let [a, b] = slots();
         let mut waiters = Waiters::new();
         let (wait, mut reply) = Wait::new(100);
-        waiters.add(a, wait.clone());
-        waiters.add(b, wait);
-        waiters.grown(a, 60);
+        waiters.add(a, ALL, wait.clone());
+        waiters.add(b, ALL, wait);
+        waiters.grown(a, 60, 60);
         assert_eq!(reply.try_take(), None);
-        waiters.grown(b, 40);
+        waiters.grown(b, 40, 40);
         assert_eq!(reply.try_take(), Some(Ok(Woken::Bytes)));
-        waiters.grown(a, 1);
+        waiters.grown(a, 1, 1);
         assert!(waiters.is_empty(), "a finished wait leaves nothing behind");
+    }
+
+    #[test]
+    fn reader_of_committed_records_sleeps_until_they_are_stable() {
+        let [a, _] = slots();
+        let mut waiters = Waiters::new();
+        let (all, mut all_reply) = Wait::new(100);
+        let (committed, mut committed_reply) = Wait::new(100);
+        waiters.add(a, ALL, all);
+        waiters.add(a, Isolation::ReadCommitted, committed);
+        waiters.grown(a, 100, 0);
+        assert_eq!(all_reply.try_take(), Some(Ok(Woken::Bytes)));
+        assert_eq!(committed_reply.try_take(), None);
+        waiters.grown(a, 78, 178);
+        assert_eq!(committed_reply.try_take(), Some(Ok(Woken::Bytes)));
     }
 
     #[test]
@@ -168,8 +192,8 @@ mod tests {
         let mut waiters = Waiters::new();
         let (first, mut first_reply) = Wait::new(100);
         let (second, mut second_reply) = Wait::new(100);
-        waiters.add(a, first);
-        waiters.add(b, second);
+        waiters.add(a, ALL, first);
+        waiters.add(b, ALL, second);
         waiters.changed(a);
         assert_eq!(first_reply.try_take(), Some(Ok(Woken::Changed)));
         assert_eq!(second_reply.try_take(), None);
@@ -184,19 +208,19 @@ mod tests {
         for _ in 0..10_000 {
             let (wait, reply) = Wait::new(1);
             drop(reply);
-            waiters.add(a, wait);
+            waiters.add(a, ALL, wait);
         }
         assert!(waiters.len() <= SWEEP_FROM + 1, "{} are held", waiters.len());
         let mut replies = Vec::new();
         for _ in 0..=WAITS_PER_PARTITION_MAX {
             let (wait, reply) = Wait::new(1);
-            waiters.add(a, wait);
+            waiters.add(a, ALL, wait);
             replies.push(reply);
         }
         assert!(waiters.len() <= WAITS_PER_PARTITION_MAX);
         let refused = replies.last_mut().and_then(Reply::try_take);
         assert_eq!(refused, Some(Ok(Woken::Deadline)));
-        waiters.grown(a, 1);
+        waiters.grown(a, 1, 1);
         assert_eq!(replies[0].try_take(), Some(Ok(Woken::Bytes)));
     }
 }

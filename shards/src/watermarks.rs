@@ -30,14 +30,19 @@ pub struct Watermarks {
 }
 
 impl Watermarks {
-    /// After recovery: everything that was found is durable, and no transaction is open.
+    /// After recovery: everything that was found is durable. `first_unstable` is where the oldest
+    /// open transaction begins.
     ///
     /// # Panics
     /// When `log_start` lies behind `log_end`.
-    pub fn recovered(log_start: Offset, log_end: Offset) -> Watermarks {
+    pub fn recovered(
+        log_start: Offset,
+        log_end: Offset,
+        first_unstable: Option<Offset>,
+    ) -> Watermarks {
         let marks = Marks {
             log_start,
-            last_stable: log_end,
+            last_stable: first_unstable.map_or(log_end, |open| open.max(log_start).min(log_end)),
             high_watermark: log_end,
             durable_end: log_end,
             log_end,
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn high_watermark_waits_for_durability() {
-        let mut marks = Watermarks::recovered(at(0), at(10));
+        let mut marks = Watermarks::recovered(at(0), at(10), None);
         marks.staged(at(25));
         assert_eq!(marks.high_watermark(), at(10));
         marks.durable(at(20), None);
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn last_stable_offset_stops_at_the_first_open_transaction() {
-        let mut marks = Watermarks::recovered(at(0), at(10));
+        let mut marks = Watermarks::recovered(at(0), at(10), None);
         marks.staged(at(30));
         marks.durable(at(30), Some(at(12)));
         assert_eq!(marks.last_stable(), at(12));
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn refused_records_give_their_offsets_back() {
-        let mut marks = Watermarks::recovered(at(0), at(10));
+        let mut marks = Watermarks::recovered(at(0), at(10), None);
         marks.staged(at(25));
         marks.refused(at(10));
         marks.staged(at(11));
@@ -201,19 +206,19 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn durable_end_never_passes_the_log_end() {
-        Watermarks::recovered(at(0), at(10)).durable(at(11), None);
+        Watermarks::recovered(at(0), at(10), None).durable(at(11), None);
     }
 
     #[test]
     #[should_panic(expected = "out of order")]
     fn refusing_durable_records_is_a_broken_promise() {
-        Watermarks::recovered(at(0), at(10)).refused(at(9));
+        Watermarks::recovered(at(0), at(10), None).refused(at(9));
     }
 
     #[test]
     #[should_panic(expected = "goes back")]
     fn high_watermark_never_goes_back() {
-        let mut marks = Watermarks::recovered(at(0), at(10));
+        let mut marks = Watermarks::recovered(at(0), at(10), None);
         marks.staged(at(20));
         marks.durable(at(20), None);
         marks.durable(at(15), None);
@@ -222,12 +227,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of order")]
     fn log_start_never_passes_the_high_watermark() {
-        Watermarks::recovered(at(0), at(10)).delete_before(at(11));
+        Watermarks::recovered(at(0), at(10), None).delete_before(at(11));
     }
 
     #[test]
     fn deleted_records_of_an_open_transaction_keep_no_reader_waiting() {
-        let mut marks = Watermarks::recovered(at(0), at(10));
+        let mut marks = Watermarks::recovered(at(0), at(10), None);
         marks.staged(at(30));
         marks.durable(at(30), Some(at(12)));
         marks.delete_before(at(20));
@@ -241,7 +246,7 @@ mod tests {
         /// A random walk against the plainest model: five numbers and their order.
         #[test]
         fn walk_keeps_the_order(steps in proptest::collection::vec((0u8..4, 0i64..9), 0..200)) {
-            let mut marks = Watermarks::recovered(at(0), at(0));
+            let mut marks = Watermarks::recovered(at(0), at(0), None);
             let (mut start, mut durable, mut end) = (0, 0, 0);
             for (step, by) in steps {
                 match step {

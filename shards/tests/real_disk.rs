@@ -86,7 +86,7 @@ async fn send(
     builder: &BatchBuilder,
 ) -> Result<Appended, AppendError> {
     let batch = CheckedBatch::parse(builder.build(), Origin::Client).expect("a good batch");
-    let append = Append { at, current: None, batch, now: NOW };
+    let append = Append { at, current: None, batch, transaction: None, now: NOW };
     router.append(vec![append]).await.await.remove(0)
 }
 

@@ -65,6 +65,8 @@ families! {
     APPEND_BATCHES = Counter "millstream_append_batches_total" ["core"] "Batches staged.";
     APPEND_RECORDS = Counter "millstream_append_records_total" ["core"] "Records staged.";
     APPEND_BYTES = Counter "millstream_append_bytes_total" ["core"] "Bytes of batches staged.";
+    TRANSACTION_MARKERS = Counter "millstream_transaction_markers_total" ["core"]
+        "Markers staged that ended a transaction in a partition, as committed or aborted.";
     APPEND_DUPLICATES = Counter "millstream_append_duplicates_total" ["core"]
         "Retried batches that were recognised and not stored again.";
     APPEND_REFUSED = Counter "millstream_append_refused_total" ["core", "reason"]

@@ -63,6 +63,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         append_batches_total,
         append_records_total,
         append_bytes_total,
+        transaction_markers_total,
         append_duplicates_total,
         append_refused_total: _, // By reason.
         refused: _,
@@ -91,6 +92,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&APPEND_BATCHES, append_batches_total),
         (&APPEND_RECORDS, append_records_total),
         (&APPEND_BYTES, append_bytes_total),
+        (&TRANSACTION_MARKERS, transaction_markers_total),
         (&APPEND_DUPLICATES, append_duplicates_total),
         (&BATCH_REENCODE, batch_reencode_total),
         (&RECORD_DECODE, record_decode_total),
@@ -144,12 +146,14 @@ fn levels(levels: Levels) -> Vec<(&'static Family, u64)> {
     ]
 }
 
-fn reasons(refused: Refused) -> [(&'static str, u64); 11] {
+fn reasons(refused: Refused) -> [(&'static str, u64); 13] {
     let Refused {
         unknown_partition,
         leader_epoch,
         out_of_order_sequence,
         producer_epoch,
+        transaction_state,
+        coordinator_epoch,
         too_large,
         invalid_record,
         invalid_timestamp,
@@ -163,6 +167,8 @@ fn reasons(refused: Refused) -> [(&'static str, u64); 11] {
         ("leader_epoch", leader_epoch),
         ("out_of_order_sequence", out_of_order_sequence),
         ("producer_epoch", producer_epoch),
+        ("transaction_state", transaction_state),
+        ("coordinator_epoch", coordinator_epoch),
         ("too_large", too_large),
         ("invalid_record", invalid_record),
         ("invalid_timestamp", invalid_timestamp),

@@ -70,7 +70,7 @@ fn state(producer: &ActiveProducer) -> ProducerState {
         producer_epoch: i32::from(producer.epoch.get()),
         last_sequence: producer.last_sequence.map_or(-1, |sequence| sequence.get()),
         last_timestamp: producer.last_timestamp.get(),
-        coordinator_epoch: -1,
+        coordinator_epoch: producer.coordinator_epoch.unwrap_or(-1),
         current_txn_start_offset: producer.transaction_start.map_or(-1, |offset| offset.get()),
     }
 }

@@ -78,6 +78,10 @@ pub fn of_append(error: &AppendError, version: i16) -> ErrorCode {
         AppendError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
         AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
         AppendError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        AppendError::InvalidTxnState { .. } => ErrorCode::InvalidTxnState,
+        AppendError::TransactionCoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        // Clients send again until there is room.
+        AppendError::TooManyTransactions { .. } => ErrorCode::NotEnoughReplicas,
         AppendError::TooLarge { .. } => ErrorCode::MessageTooLarge,
         AppendError::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
         AppendError::InvalidRecord { .. } => ErrorCode::InvalidRecord,

@@ -146,7 +146,7 @@ async fn checked(
     if topic.config.batch_validation == BatchValidation::Deep {
         deep_validation::check(call, &topic.config, &batch, now).await?;
     }
-    Ok(Append { at, current: None, batch, now })
+    Ok(Append { at, current: None, batch, transaction: None, now })
 }
 
 fn refused(error: &BatchError) -> RefusedBatch {

@@ -312,7 +312,8 @@ impl Coordinator {
             return Ok(None);
         }
         let now = self.0.clock.wall();
-        let append = Append { at, current: None, batch: compose(records, now), now };
+        let append =
+            Append { at, current: None, batch: compose(records, now), transaction: None, now };
         match self.0.router.append(vec![append]).await.await.into_iter().next() {
             Some(Ok(appended)) => Ok(Some(appended.base_offset)),
             Some(Err(error)) => Err(error.to_string()),

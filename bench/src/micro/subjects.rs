@@ -44,7 +44,13 @@ pub fn log() -> PartitionLog {
 /// # Panics
 /// When the broker refuses our own well-formed batch.
 pub fn append(records: u32, value_bytes: usize) -> Append {
-    Append { at: place(), current: None, batch: checked(&batch(records, value_bytes)), now: NOW }
+    Append {
+        at: place(),
+        current: None,
+        batch: checked(&batch(records, value_bytes)),
+        transaction: None,
+        now: NOW,
+    }
 }
 
 /// The bytes of a batch.

@@ -9,6 +9,7 @@
 use millstream_io::units::{FilePosition, Offset, SegmentId, TopicPartition, bytes_usize};
 
 use crate::limits::WRITE_PIECE_BYTES;
+use crate::message::Isolation;
 use crate::position::LogPosition;
 use crate::segments::{FileState, Piece};
 
@@ -60,6 +61,8 @@ pub enum CommitShare {
 pub struct Committed {
     /// Bytes that became readable.
     pub bytes: u64,
+    /// Bytes that became readable for readers of committed records.
+    pub stable_bytes: u64,
     pub durable_end: Offset,
 }
 
@@ -184,9 +187,13 @@ impl PartitionLog {
         };
         self.flow.guard = self.flow.guard.filter(|block| from > *block);
         let bytes = to.since(self.flow.committed);
+        let stable = self.readable(Isolation::ReadCommitted).1;
         self.flow.committed = to;
-        self.marks.durable(durable_end, None);
-        Committed { bytes, durable_end }
+        self.producers.settle(durable_end);
+        let first_unstable = self.producers.first_unstable().map(|open| open.first);
+        self.marks.durable(durable_end, first_unstable);
+        let stable_bytes = self.readable(Isolation::ReadCommitted).1.since(stable);
+        Committed { bytes, stable_bytes, durable_end }
     }
 
     /// The round in flight failed for this partition: its share is staged as before.

@@ -97,7 +97,7 @@ impl PartitionLog {
         }
         self.marks.delete_before(job.log_start);
         self.epochs.delete_before(job.log_start);
-        self.aborted.delete_before(job.log_start);
+        self.producers.delete_before(job.log_start);
     }
 
     /// Takes the segments that lie wholly below the log start off the list, and says which files

@@ -245,7 +245,14 @@ impl PartitionLog {
             log_start_offset: self.marks.log_start(),
             clean,
         };
-        let producers = self.producers.encode(offset);
+        // All that is durable comes back, whatever of it is in the segments.
+        let producers = self.producers.encode(self.marks.durable_end(), |open| {
+            let segment = self.segments.at_offset(open.first);
+            let held = segment.filter(|segment| segment.start <= open.position);
+            held.map_or(LogPosition::ZERO, |segment| {
+                LogPosition::new(segment.file_position(open.position).get())
+            })
+        });
         self.tasks.saving = true;
         self.tasks.changed = offset < self.marks.log_end();
         self.tasks.checkpoint_at = position;

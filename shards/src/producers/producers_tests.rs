@@ -1,4 +1,3 @@
-use millstream_io::units::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use proptest::prelude::*;
 
 use super::*;
@@ -17,6 +16,12 @@ fn seq(value: i32) -> Sequence {
     Sequence::new(value).expect("not negative")
 }
 
+/// A batch that is no part of a transaction.
+fn plain(pid: i64, e: i16, first: i32, records: u32) -> Incoming {
+    let stamp = ProducerStamp { id: id(pid), epoch: epoch(e), first: Some(seq(first)) };
+    Incoming { stamp, records, transactional: false, origin: Origin::Client, guard: None }
+}
+
 /// A partition in miniature: check, then record at the next offset.
 struct Log {
     producers: Producers,
@@ -28,8 +33,8 @@ impl Log {
         Log { producers: Producers::new(), end: 0 }
     }
 
-    fn send(&mut self, pid: i64, e: i16, first: i32, records: u32) -> Result<i64, SequenceError> {
-        match self.producers.check(id(pid), epoch(e), seq(first), records, LONG_AGO)? {
+    fn send(&mut self, pid: i64, e: i16, first: i32, records: u32) -> Result<i64, ProducerError> {
+        match self.producers.check(&plain(pid, e, first, records), LONG_AGO)? {
             Checked::Duplicate(original) => Ok(original.base_offset.get()),
             Checked::Next => {
                 let batch = ProducerBatch {
@@ -47,8 +52,8 @@ impl Log {
     }
 }
 
-fn gap(expected: i32) -> Result<i64, SequenceError> {
-    Err(SequenceError::OutOfOrder { expected: seq(expected) })
+fn gap(expected: i32) -> Result<i64, ProducerError> {
+    Err(ProducerError::OutOfOrder { expected: seq(expected) })
 }
 
 #[test]
@@ -97,8 +102,8 @@ fn newer_epoch_starts_at_zero_and_fences_the_older() {
     assert_eq!(log.send(1, 0, 0, 3), Ok(0));
     assert_eq!(log.send(1, 1, 3, 1), gap(0));
     assert_eq!(log.send(1, 1, 0, 1), Ok(3));
-    assert_eq!(log.send(1, 0, 3, 1), Err(SequenceError::Fenced { current: epoch(1) }));
-    assert_eq!(log.send(1, 0, 0, 3), Err(SequenceError::Fenced { current: epoch(1) }));
+    assert_eq!(log.send(1, 0, 3, 1), Err(ProducerError::Fenced { current: epoch(1) }));
+    assert_eq!(log.send(1, 0, 0, 3), Err(ProducerError::Fenced { current: epoch(1) }));
     assert_eq!(log.send(1, 1, 1, 1), Ok(4));
 }
 
@@ -125,7 +130,7 @@ fn silent_producer_is_forgotten_and_taken_on_anew() {
     assert_eq!(log.send(1, 0, 0, 3), Ok(0));
     assert_eq!(log.send(2, 0, 0, 3), Ok(3));
     let check = |log: &Log, pid, first, forget| {
-        log.producers.check(id(pid), epoch(0), seq(first), 1, TimestampMs::new(forget))
+        log.producers.check(&plain(pid, 0, first, 1), TimestampMs::new(forget))
     };
     assert_eq!(check(&log, 1, 77, 1), Ok(Checked::Next));
     assert!(check(&log, 2, 77, 1).is_err());
@@ -158,7 +163,7 @@ fn refusal_goes_back_to_the_state_before_the_staged_batches() {
     producers.record(id(1), batch, durable);
     producers.record(id(2), ProducerBatch { base_offset: Offset::at(10), ..batch }, durable);
     producers.refuse_from(durable);
-    let check = |pid, e, first| producers.check(id(pid), epoch(e), seq(first), 1, LONG_AGO);
+    let check = |pid, e, first| producers.check(&plain(pid, e, first, 1), LONG_AGO);
     assert_eq!(check(1, 0, 1), Ok(Checked::Next));
     assert!(check(1, 0, 5).is_err());
     assert!(check(1, 1, 1).is_err());
@@ -180,7 +185,7 @@ fn full_table_forgets_the_most_silent() {
         producers.record(id(n), batch(n), Offset::MAX);
     }
     assert!(producers.len() <= limits::PRODUCERS_PER_PARTITION_MAX);
-    let check = |pid| producers.check(id(pid), epoch(0), seq(0), 1, LONG_AGO);
+    let check = |pid| producers.check(&plain(pid, 0, 0, 1), LONG_AGO);
     assert_eq!(check(0), Ok(Checked::Next), "the most silent was forgotten");
     assert!(check(max).is_err(), "the newest is known");
     assert!(check(max / 2).is_err(), "one in the middle is known");
@@ -192,17 +197,17 @@ fn snapshot_refuses_other_bytes() {
     for n in 0..9 {
         log.send(n % 3, 0, i32::try_from(n / 3).expect("small"), 1).expect("in order");
     }
-    let bytes = log.producers.encode(Offset::at(log.end));
-    assert!(Producers::decode(&bytes).is_ok());
+    let bytes = log.producers.encode(Offset::at(log.end), |open| open.position);
+    assert!(Producers::decode(2, &bytes).is_ok());
     for cut in 0..bytes.len() {
-        assert!(Producers::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        assert!(Producers::decode(2, &bytes[..cut]).is_err(), "cut at {cut}");
     }
     let mut wrong = bytes.clone();
     wrong[8] = 0xff;
-    assert_eq!(Producers::decode(&wrong).err(), Some(SnapshotError));
+    assert_eq!(Producers::decode(2, &wrong).err(), Some(SnapshotError));
     let mut negative = bytes;
     negative[12] = 0x80;
-    assert_eq!(Producers::decode(&negative).err(), Some(SnapshotError));
+    assert_eq!(Producers::decode(2, &negative).err(), Some(SnapshotError));
 }
 
 /// One step of the walk: producer, what it does.
@@ -274,8 +279,8 @@ proptest! {
                     model.next = 1;
                 }
                 Step::Reload => {
-                    let bytes = log.producers.encode(Offset::at(log.end));
-                    let (read, taken_at) = Producers::decode(&bytes).expect("own bytes");
+                    let bytes = log.producers.encode(Offset::at(log.end), |open| open.position);
+                    let (read, taken_at) = Producers::decode(2, &bytes).expect("own bytes");
                     prop_assert_eq!(taken_at, Offset::at(log.end));
                     log.producers = read;
                 }
@@ -285,6 +290,6 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_snapshot_panic(bytes: Vec<u8>) {
-        let _ = Producers::decode(&bytes);
+        let _ = Producers::decode(2, &bytes);
     }
 }

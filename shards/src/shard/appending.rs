@@ -2,10 +2,12 @@
 
 use millstream_io::batch::TimestampType;
 use millstream_io::runtime::Promise;
-use millstream_io::units::{Offset, TopicPartition, bytes_u64};
+use millstream_io::units::{Offset, TopicPartition};
 
+use crate::append::Staged;
 use crate::group_commit::Due;
-use crate::message::{Append, AppendError, Appended};
+use crate::message::{Append, AppendError, Appended, Marker};
+use crate::partition_log::PartitionLog;
 use crate::table::Slot;
 
 use super::ShardState;
@@ -47,10 +49,44 @@ impl ShardState {
         batches: Vec<Append>,
         promise: Promise<Vec<Result<Appended, AppendError>>>,
     ) {
+        let forget_after_ms = self.limits.producer_expiry_ms;
+        self.append_each(
+            batches,
+            promise,
+            |batch| batch.at,
+            move |log, batch| log.append(&batch, batch.now.plus(-forget_after_ms)),
+        );
+    }
+
+    /// Stages markers in order, as [`ShardState::append`] does batches.
+    pub fn append_markers(
+        &mut self,
+        markers: Vec<Marker>,
+        promise: Promise<Vec<Result<Appended, AppendError>>>,
+    ) {
+        let before = self.metrics.append_batches_total;
+        self.append_each(
+            markers,
+            promise,
+            |marker| marker.at,
+            |log, marker| log.append_marker(&marker),
+        );
+        let staged = self.metrics.append_batches_total - before;
+        self.metrics.transaction_markers_total += staged;
+    }
+
+    fn append_each<T>(
+        &mut self,
+        items: Vec<T>,
+        promise: Promise<Vec<Result<Appended, AppendError>>>,
+        at: impl Fn(&T) -> TopicPartition,
+        write: impl Fn(&mut PartitionLog, T) -> Result<Staged, AppendError>,
+    ) {
         let mut due = Due::Now;
-        let mut answers = Vec::with_capacity(batches.len());
-        for batch in batches {
-            let (answer, answer_due) = self.append_one(&batch);
+        let mut answers = Vec::with_capacity(items.len());
+        for item in items {
+            let at = at(&item);
+            let (answer, answer_due) = self.append_one(at, |log| write(log, item));
             due = due.max(answer_due);
             answers.push(answer);
         }
@@ -62,23 +98,30 @@ impl ShardState {
         self.evict_tails();
     }
 
-    fn append_one(&mut self, append: &Append) -> (Answer, Due) {
-        match self.try_append(append) {
+    fn append_one(
+        &mut self,
+        at: TopicPartition,
+        write: impl FnOnce(&mut PartitionLog) -> Result<Staged, AppendError>,
+    ) -> (Answer, Due) {
+        match self.try_append(at, write) {
             Ok(taken) => taken,
             Err(error) => {
                 self.metrics.refuse(&error);
-                let rests_on = self.rests_on(append.at, &error);
+                let rests_on = self.rests_on(at, &error);
                 let due = rests_on.map_or(Due::Now, |rest| self.due(rest));
                 (Answer { result: Err(error), rests_on }, due)
             }
         }
     }
 
-    fn try_append(&mut self, append: &Append) -> Result<(Answer, Due), AppendError> {
+    fn try_append(
+        &mut self,
+        at: TopicPartition,
+        write: impl FnOnce(&mut PartitionLog) -> Result<Staged, AppendError>,
+    ) -> Result<(Answer, Due), AppendError> {
         if let Some(error) = self.health.refusal() {
             return Err(error);
         }
-        let at = append.at;
         let Some((slot, log)) = self.partitions.find_mut(at).filter(|(_, log)| !log.dropping)
         else {
             return Err(AppendError::UnknownPartition { at });
@@ -88,15 +131,15 @@ impl ShardState {
             return Err(AppendError::DiskFull { directory });
         }
         let memory_before = log.tail.memory_bytes();
-        let staged = log.append(append, append.now.plus(-self.limits.producer_expiry_ms))?;
+        let staged = write(log)?;
         self.tail_bytes = self.tail_bytes - memory_before + log.tail.memory_bytes();
         self.staged_bytes += staged.bytes;
         if staged.bytes == 0 {
             self.metrics.append_duplicates_total += 1;
         } else {
             self.metrics.append_batches_total += 1;
-            self.metrics.append_records_total += u64::from(append.batch.record_count());
-            self.metrics.append_bytes_total += bytes_u64(append.batch.len());
+            self.metrics.append_records_total += staged.end.since(staged.appended.base_offset);
+            self.metrics.append_bytes_total += staged.bytes;
             let stamped = log.config.timestamp_type == TimestampType::LogAppendTime;
             self.metrics.batch_reencode_total += u64::from(stamped);
             self.make_dirty(slot);
@@ -110,7 +153,10 @@ impl ShardState {
     /// since a crash could make it wrong.
     fn rests_on(&self, at: TopicPartition, error: &AppendError) -> Option<RestsOn> {
         match error {
-            AppendError::OutOfOrderSequence { .. } | AppendError::InvalidProducerEpoch { .. } => {
+            AppendError::OutOfOrderSequence { .. }
+            | AppendError::InvalidProducerEpoch { .. }
+            | AppendError::InvalidTxnState { .. }
+            | AppendError::TransactionCoordinatorFenced { .. } => {
                 let slot = self.partitions.slot_of(at)?;
                 let end = self.partitions.get(slot)?.marks.log_end();
                 Some(RestsOn { at, slot, end })
@@ -118,6 +164,7 @@ impl ShardState {
             AppendError::UnknownPartition { .. }
             | AppendError::FencedEpoch { .. }
             | AppendError::UnknownEpoch { .. }
+            | AppendError::TooManyTransactions { .. }
             | AppendError::TooLarge { .. }
             | AppendError::LargerThanSegment { .. }
             | AppendError::InvalidRecord { .. }

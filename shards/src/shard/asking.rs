@@ -3,7 +3,7 @@
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
 
 use crate::limits::MARKS_AT_ONCE;
-use crate::message::EpochEnd;
+use crate::message::{EpochEnd, TransactionQuery, TransactionState};
 use crate::partition_log::PartitionLog;
 use crate::query::{
     ActiveProducer, EpochQuery, MarksPiece, PartitionMarks, PartitionSize, QueryError,
@@ -17,6 +17,19 @@ impl ShardState {
         let one = |query: &EpochQuery| {
             let log = self.known(query.at, query.current)?;
             Ok(log.epochs.end_of(query.epoch, log.marks.high_watermark()))
+        };
+        queries.iter().map(one).collect()
+    }
+
+    /// Says whether producers' next transactional batches need their coordinator's word, and gives
+    /// out the guards for it.
+    pub fn transactions(
+        &mut self,
+        queries: &[TransactionQuery],
+    ) -> Vec<Result<TransactionState, QueryError>> {
+        let one = |query: &TransactionQuery| match self.partitions.find_mut(query.at) {
+            Some((_, log)) => Ok(log.producers.transaction(query)),
+            None => Err(QueryError::UnknownPartition { at: query.at }),
         };
         queries.iter().map(one).collect()
     }

@@ -103,7 +103,7 @@ impl ShardState {
             if over {
                 return;
             }
-            self.waiters.add(slot, wait.clone());
+            self.waiters.add(slot, want.isolation, wait.clone());
         }
     }
 

@@ -333,7 +333,7 @@ impl ShardState {
         self.staged_bytes -= done.bytes;
         self.unwritten_bytes = self.unwritten_bytes - unwritten + log.unwritten_bytes();
         if done.bytes > 0 {
-            self.waiters.grown(run.slot, done.bytes);
+            self.waiters.grown(run.slot, done.bytes, done.stable_bytes);
         }
         self.consider_work(run.slot);
     }

@@ -86,7 +86,7 @@ impl Bench {
         let (promise, reply) = oneshot();
         let append = |(at, builder): (TopicPartition, BatchBuilder)| {
             let batch = CheckedBatch::parse(builder.build(), Origin::Client).expect("a good batch");
-            Append { at, current: None, batch, now: NOW }
+            Append { at, current: None, batch, transaction: None, now: NOW }
         };
         let appends = batches.into_iter().map(append).collect();
         self.shard().with_mut(|shard| shard.append(appends, promise));

@@ -342,6 +342,7 @@ impl<'a> Life<'a> {
             at: partition_of(*partition),
             current: None,
             batch: CheckedBatch::parse(model.send(*id), Origin::Client).expect("a good batch"),
+            transaction: None,
             now: NOW,
         };
         let appends = batches.iter().map(append).collect();
