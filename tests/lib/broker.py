@@ -14,10 +14,14 @@ START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(other_than=None):
+    """A loopback port that nobody listens on; nothing holds it, so a second one must be told of the first."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port != other_than:
+            return port
 
 
 class Broker:
@@ -110,7 +114,7 @@ class Kafka(Broker):
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
         config = self.data + ".properties"
         with open(config, "w", encoding="ascii") as out:
-            out.write(PROPERTIES.format(port=self.port, controller=free_port(), data=self.data,
+            out.write(PROPERTIES.format(port=self.port, controller=free_port(self.port), data=self.data,
                                         node=self.settings.get("node.id", "1")))
             out.writelines(f"{key}={value}\n" for key, value in self.settings.items())
         self.sink = open(self.log, "ab")

@@ -103,6 +103,10 @@ GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.ses
                          "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "6000",
                          "group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "1000"})
 
+# Timeouts that a test can wait for.
+TRANSACTIONS = dict(GROUPS, **{"transaction.max.timeout.ms": "60000",
+                               "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
+
 # Members that come together are in the first generation together: some of its tests count on it.
 LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
 

@@ -196,7 +196,7 @@ def go():
     sources = [os.path.join(d, f) for d, _, names in os.walk(here) for f in sorted(names)]
     directory, fresh, mark = built("go", *sorted(sources))
     if not fresh:
-        call(["go", "build", "-o", directory + os.sep, "./franz", "./sarama"], cwd=here)
+        call(["go", "build", "-o", directory + os.sep, "./franz", "./franztxn", "./sarama"], cwd=here)
         mark()
     return directory
 
