@@ -13,10 +13,12 @@ pub mod file;
 pub mod group;
 mod kafka_names;
 pub mod listeners;
+mod log_table;
 pub mod migration;
 mod nearest;
 pub mod setting;
 pub mod topic;
+pub mod topic_table;
 
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
 pub use group::{GROUP_SETTINGS, GroupConfig, GroupSettingError, group_setting};

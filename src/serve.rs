@@ -28,6 +28,7 @@ use millstream_io::data_dir::{Claim, DataDir};
 use millstream_io::disk::Disk;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
+use millstream_io::last_written::last_written;
 use millstream_io::runtime::{Stop, log, mesh, probe, signal};
 use millstream_io::units::NodeId;
 use millstream_shards::recover::{self, RecoverConfig, Recovered};
@@ -60,6 +61,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let (cpus, allowed_cpus) = host::cpus(&config)?;
     let disk = FileDisk;
     let directory = claim_directory(&disk, &config, cpus.len())?;
+    let alive = last_written(directory.layout());
     let offered = check_host(&config, cpus.len())?;
     let listeners = host::bind(&config, cpus.len())?;
     let (look_seats, look_post) = mesh::<Look>(cpus.len());
@@ -91,6 +93,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         allowed_cpus,
         offered,
         layout: directory.layout().clone(),
+        alive,
         image: Arc::new(image),
         controller: handle,
         seats,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, DiskErrorKind, DiskOp};
 
-use crate::units::FilePosition;
+use crate::units::{FilePosition, TimestampMs};
 
 /// How to open a file. Start from one of the three constructors and add.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +148,11 @@ pub trait DiskFile: Send + Sync + 'static {
 
     /// Length in bytes, asked of the open file, not of its name.
     fn len(&self) -> Result<u64, DiskError>;
+
+    /// When it was last written to, where that is known.
+    fn modified(&self) -> Option<TimestampMs> {
+        None
+    }
 
     fn is_empty(&self) -> Result<bool, DiskError> {
         Ok(self.len()? == 0)

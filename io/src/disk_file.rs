@@ -10,8 +10,9 @@ use std::{io, mem};
 
 use crate::aligned::AlignedBuf;
 use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, Entry, EntryKind, OpenHow};
+use crate::last_written::modified;
 use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
-use crate::units::{FilePosition, bytes_u64};
+use crate::units::{FilePosition, TimestampMs, bytes_u64};
 
 /// The machine's file systems. Holds nothing; every clone is the same.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,6 +161,10 @@ impl DiskFile for RealFile {
     fn len(&self) -> Result<u64, DiskError> {
         let meta = self.file.metadata().map_err(|e| self.error(&e, DiskOp::Len))?;
         Ok(meta.len())
+    }
+
+    fn modified(&self) -> Option<TimestampMs> {
+        modified(&self.file.metadata().ok()?)
     }
 
     fn lock(&self) -> Result<(), DiskError> {

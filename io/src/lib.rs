@@ -36,6 +36,9 @@ pub mod partition_state;
 /// The data directory: its owner, its format, and where everything stands in it.
 pub mod data_dir;
 
+/// When a data directory was last written to.
+pub mod last_written;
+
 /// Space kept for the small writes of a full disk.
 pub mod reserve;
 

@@ -1,11 +1,14 @@
 //! The write verb: one checked batch into its partition's log.
 
 use millstream_io::batch::{CheckedBatch, EndMarker, TimestampType, stamp};
-use millstream_io::units::{LeaderEpoch, Offset, ProducerStamp, SegmentId, TimestampMs, bytes_u64};
+use millstream_io::units::{
+    LeaderEpoch, Offset, ProducerStamp, SegmentId, TimestampMs, TopicPartition, bytes_u64,
+};
 
 use crate::group_commit::Due;
 use crate::message::{Append, AppendError, Appended, InvalidRecord, Marker};
 use crate::partition_log::PartitionLog;
+use crate::placement;
 use crate::producers::{Checked, Incoming, Place, ProducerBatch, ProducerError};
 use crate::segments::{Index, Segment};
 
@@ -95,7 +98,7 @@ impl PartitionLog {
         let Some(next) = next.filter(|next| *next < Offset::MAX) else {
             return Err(self.invalid(InvalidRecord::OffsetsExhausted));
         };
-        self.roll_if_due(bytes_u64(batch.len()), base, next, now);
+        self.roll_if_due(batch, base, next, now);
         self.stage(batch, base, next, now);
         let appended = self.appended(base, now);
         Ok(Staged { appended, end: next, due: Due::Next, bytes: bytes_u64(batch.len()) })
@@ -186,11 +189,11 @@ impl PartitionLog {
         AppendError::InvalidRecord { at: self.at, reason }
     }
 
-    fn roll_if_due(&mut self, len: u64, base: Offset, next: Offset, now: TimestampMs) {
+    fn roll_if_due(&mut self, batch: &CheckedBatch, base: Offset, next: Offset, now: TimestampMs) {
         let due = match self.segments.last() {
             None => true,
             Some(last) => {
-                last.closed || last.id.epoch != self.epoch || self.is_full(last, len, next, now)
+                last.closed || last.id.epoch != self.epoch || self.is_full(last, batch, next, now)
             }
         };
         if due {
@@ -199,20 +202,40 @@ impl PartitionLog {
         }
     }
 
-    /// True when a batch of `len` bytes that ends at `next` no longer belongs in `segment`.
-    fn is_full(&self, segment: &Segment, len: u64, next: Offset, now: TimestampMs) -> bool {
+    /// True when a batch that ends at `next` no longer belongs in `segment`.
+    fn is_full(
+        &self,
+        segment: &Segment,
+        batch: &CheckedBatch,
+        next: Offset,
+        now: TimestampMs,
+    ) -> bool {
         if segment.bytes == 0 {
             return false;
         }
-        let age_ms = u64::try_from(now.since_ms(segment.opened_at)).unwrap_or(0);
+        let stamped = self.config.timestamp_type == TimestampType::LogAppendTime;
+        let newest = if stamped { now } else { batch.max_timestamp() };
+        let age_ms = self.age_at_roll(segment, newest, now);
+        let jitter_ms = jitter(self.config.segment_jitter_ms, self.at, segment.id.base);
         let index_bytes = match &segment.index {
             Index::Memory(index) => index.file_bytes(),
             Index::File(_) => 0,
         };
-        segment.bytes + len > self.config.segment_bytes
-            || age_ms >= self.config.segment_ms
+        segment.bytes + bytes_u64(batch.len()) > self.config.segment_bytes
+            || age_ms > self.config.segment_ms.saturating_sub(jitter_ms)
             || index_bytes + INDEX_ENTRY_BYTES > self.config.segment_index_bytes
             || next.relative_to(segment.id.base).is_none()
+    }
+
+    /// How much time lies in a segment when a record of the time `newest` comes: records tell it
+    /// themselves where they have timestamps, as with Apache Kafka, so that what is copied from an
+    /// older log is divided as that was.
+    fn age_at_roll(&self, segment: &Segment, newest: TimestampMs, now: TimestampMs) -> u64 {
+        let age_ms = match segment.first_timestamp.get() {
+            0.. => newest.since_ms(segment.first_timestamp),
+            _ => now.since_ms(segment.opened_at),
+        };
+        u64::try_from(age_ms).unwrap_or(0)
     }
 
     /// Copies, stamps, indexes.
@@ -224,7 +247,7 @@ impl PartitionLog {
             stamp::log_append_time(copy, now);
             max_timestamp = now;
         }
-        self.segments.append(base, next, batch.len(), max_timestamp);
+        self.segments.append(base, next, batch.len(), max_timestamp, now);
         self.marks.staged(next);
         self.tasks.note_append();
     }
@@ -243,6 +266,15 @@ fn incoming(append: &Append) -> Option<Incoming> {
         origin: batch.origin(),
         guard: append.transaction,
     })
+}
+
+/// What is taken off the age at which the segment at `base` is closed, below `max` and spread evenly
+/// over segments and partitions.
+fn jitter(max: u64, at: TopicPartition, base: Offset) -> u64 {
+    match max {
+        0 => 0,
+        max => placement::spread(at, base.get().unsigned_abs()) % max,
+    }
 }
 
 const INDEX_ENTRY_BYTES: u64 = bytes_u64(millstream_io::limits::INDEX_ENTRY_BYTES);

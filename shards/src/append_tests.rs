@@ -166,16 +166,57 @@ fn segment_rolls_at_its_size_its_age_and_a_new_epoch() {
         send(&mut log, &values(1, 300)).expect("taken");
     }
     assert_eq!(segments(&log), ["00000003-00000000000000000000", "00000003-00000000000000000002"]);
-    let later = Append { now: NOW.plus(60_000), ..append_of(&values(1, 1)) };
-    log.append(&later, LONG_AGO).expect("taken");
-    assert_eq!(segments(&log)[2], "00000003-00000000000000000004");
+    let at = |ms: i64| BatchBuilder { base_timestamp: NOW.get() + ms, ..values(1, 1) };
+    let slow = Append { now: NOW.plus(600_000), ..append_of(&at(60_000)) };
+    log.append(&slow, LONG_AGO).expect("taken");
+    assert_eq!(segments(&log).len(), 2, "records tell the time, and it is not over");
+    send(&mut log, &at(60_001)).expect("taken");
+    assert_eq!(segments(&log)[2], "00000003-00000000000000000005");
     log.lead(LeaderEpoch::at(5));
     send(&mut log, &values(1, 1)).expect("taken");
-    assert_eq!(segments(&log)[3], "00000005-00000000000000000005");
+    assert_eq!(segments(&log)[3], "00000005-00000000000000000006");
     let timeless = BatchBuilder { base_timestamp: -1, ..values(1, 1) };
     let earlier = Append { now: TimestampMs::ZERO, ..append_of(&timeless) };
     log.append(&earlier, LONG_AGO).expect("a clock that goes back ages nothing");
     assert_eq!(segments(&log).len(), 4);
+}
+
+#[test]
+fn segment_of_records_without_a_timestamp_rolls_by_the_clock() {
+    let mut log = log_with(PartitionConfig { segment_ms: 60_000, ..Default::default() });
+    let timeless = BatchBuilder { base_timestamp: -1, ..values(1, 1) };
+    for (after_ms, segments) in [(0, 1), (60_000, 1), (60_001, 2), (120_001, 2), (120_002, 3)] {
+        let append = Append { now: NOW.plus(after_ms), ..append_of(&timeless) };
+        log.append(&append, LONG_AGO).expect("taken");
+        assert_eq!(log.segments.len(), segments, "after {after_ms} ms");
+    }
+}
+
+#[test]
+fn jitter_shortens_the_age_at_which_a_segment_rolls_within_its_bound() {
+    let mut after = Vec::new();
+    for topic in 0..50 {
+        let config = PartitionConfig {
+            segment_ms: 100_000,
+            segment_jitter_ms: 40_000,
+            ..PartitionConfig::default()
+        };
+        let at = TopicPartition { topic: TopicId::from_bytes([topic; 16]), ..id() };
+        let (topic_name, epoch) = (Arc::from("t"), LeaderEpoch::at(0));
+        let open = OpenPartition { at, topic_name, epoch, config };
+        let mut log = PartitionLog::open(&open, RecoveredLog::default());
+        let rolled = (0i64..1001).find(|hundredths| {
+            let builder =
+                BatchBuilder { base_timestamp: NOW.get() + hundredths * 100, ..values(1, 1) };
+            let append = Append { at, now: NOW.plus(200_000), ..append_of(&builder) };
+            log.append(&append, LONG_AGO).expect("taken");
+            log.segments.len() == 2
+        });
+        after.push(rolled.expect("at the latest behind segment.ms") * 100);
+    }
+    assert!(after.iter().all(|ms| (60_000..=100_100).contains(ms)), "{after:?}");
+    after.sort_unstable();
+    assert!(after[45] - after[5] > 20_000, "segments of several partitions differ: {after:?}");
 }
 
 #[test]

@@ -84,6 +84,12 @@ pub mod read_task;
 /// From a data directory as a crash left it to partitions that can be opened.
 pub mod recover;
 
+/// By which time records grow old.
+pub mod retention;
+
+/// Retention of one shard, in the background.
+pub mod retention_task;
+
 /// The way into the shards from a core.
 pub mod router;
 

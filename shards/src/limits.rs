@@ -115,5 +115,8 @@ pub const DELETIONS_WAITING_MAX: usize = 2 * PARTITIONS_PER_SHARD_MAX;
 /// which the core sees to other things.
 pub const MARKS_AT_ONCE: usize = 512;
 
+/// Partitions and segments that one step of retention looks at: some tens of microseconds.
+pub const RETAIN_STEPS_AT_ONCE: usize = 1024;
+
 /// Free space from which on a full disk takes appends again.
 pub const FREE_BYTES_TO_RESUME: u64 = 4 << 20;

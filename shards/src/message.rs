@@ -461,6 +461,8 @@ pub struct PartitionConfig {
     pub segment_bytes: u64,
     /// `segment.ms`: a segment whose first record is older than this is closed by the next append.
     pub segment_ms: u64,
+    /// `segment.jitter.ms`: the most that is taken off that, by chance.
+    pub segment_jitter_ms: u64,
     /// `segment.index.bytes`: a segment is closed when its index would grow past this.
     pub segment_index_bytes: u64,
     /// `max.message.bytes`: largest batch as stored.
@@ -471,19 +473,26 @@ pub struct PartitionConfig {
     pub timestamp_before_max_ms: u64,
     /// `message.timestamp.after.max.ms`.
     pub timestamp_after_max_ms: u64,
+    /// `retention.ms`: segments whose records are all older go; `None` keeps them.
+    pub retention_ms: Option<u64>,
+    /// `retention.bytes`: the oldest segments go while this much is left; `None` keeps them.
+    pub retention_bytes: Option<u64>,
 }
 
 impl Default for PartitionConfig {
-    /// The defaults of Apache Kafka 4.
+    /// The defaults of Apache Kafka 4, but that nothing is deleted.
     fn default() -> PartitionConfig {
         PartitionConfig {
             segment_bytes: 1 << 30,
             segment_ms: 7 * 24 * 3600 * 1000,
+            segment_jitter_ms: 0,
             segment_index_bytes: 10 << 20,
             message_bytes_max: 1_048_588,
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: i64::MAX.unsigned_abs(),
             timestamp_after_max_ms: 3600 * 1000,
+            retention_ms: None,
+            retention_bytes: None,
         }
     }
 }

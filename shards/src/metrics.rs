@@ -37,6 +37,9 @@ pub struct Metrics {
     /// Times a log start was raised, and segments removed behind it.
     pub deletions_total: u64,
     pub segments_deleted_total: u64,
+    /// Log starts ordered to rise by retention, since records were too old, or too much.
+    pub retention_by_time_total: u64,
+    pub retention_by_size_total: u64,
     /// Removals on a full disk that took an older saved state of the producers with them.
     pub producers_forgotten_total: u64,
     /// Reads planned, and their bytes from memory and from files.
@@ -124,4 +127,8 @@ pub struct Levels {
     pub failed: u64,
     pub full: u64,
     pub stalled: u64,
+    /// Partitions that records from the future kept from growing old at the last look.
+    pub retention_from_future: u64,
+    /// 1 while retention does not believe the clock of day.
+    pub retention_clock_held: u64,
 }

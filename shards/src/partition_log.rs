@@ -1,9 +1,11 @@
 //! One partition as its owner holds it: what is staged, committed, written and synced, and where.
 
 mod flow;
+mod retain;
 mod trim;
 mod upkeep;
 
+pub use retain::Retained;
 pub use trim::Trim;
 pub use upkeep::{SealPlan, Tasks};
 

@@ -26,6 +26,15 @@ pub fn owner(at: TopicPartition, shards: NonZeroU16) -> ShardId {
     }
 }
 
+/// A number for something of a partition that is spread evenly over partitions and over `salt`.
+pub fn spread(at: TopicPartition, salt: u64) -> u64 {
+    let mut bytes = [0; 16 + 4 + 8];
+    bytes[..16].copy_from_slice(at.topic.as_bytes());
+    bytes[16..20].copy_from_slice(&at.partition.get().to_be_bytes());
+    bytes[20..].copy_from_slice(&salt.to_be_bytes());
+    fnv1a(&bytes)
+}
+
 /// FNV-1a over 64 bits with a final mix (Fowler, Noll, Vo; the mix is the finaliser of splitmix64),
 /// so that ids which differ in one bit start on unrelated shards.
 fn fnv1a(bytes: &[u8]) -> u64 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream_io::batch::RecordBatchHeader;
 use millstream_io::checkpoint::read_blob;
 use millstream_io::data_dir::{Layout, set_aside};
-use millstream_io::disk::{Disk, DiskError};
+use millstream_io::disk::{Disk, DiskError, DiskFile, OpenHow};
 use millstream_io::journal::frame::JournalId;
 use millstream_io::journal::ring::RingStart;
 use millstream_io::journal::{JournalDamage, RingLimits};
@@ -22,6 +22,7 @@ use millstream_io::recovery::{
     finish_journals, recover_partition, replay,
 };
 use millstream_io::reserve;
+use millstream_io::segment::SegmentFile;
 use millstream_io::segment_reader::BatchPlace;
 use millstream_io::units::{FilePosition, Offset, ShardId, TimestampMs, TopicPartition};
 
@@ -209,7 +210,9 @@ fn recover_in<D: Disk>(
         found = recover_partition(disk, &input(Offset::ZERO), &mut visitor)?;
     }
     let report = found.report.clone();
-    Ok((recovered_log(&found, visitor.producers, config.now), report))
+    let mut log = recovered_log(&found, visitor.producers, config.now);
+    date_untimed(disk, dir, &mut log.segments);
+    Ok((log, report))
 }
 
 /// The producers of the last snapshot, and the offset from which batches must be added. A damaged
@@ -258,6 +261,16 @@ impl BatchVisitor for Rebuild {
     }
 }
 
+/// Segments of which no record has a timestamp are as old as their files.
+fn date_untimed<D: Disk>(disk: &D, dir: &std::path::Path, segments: &mut Segments) {
+    for segment in segments.iter_mut().filter(|segment| segment.max_timestamp.get() < 0) {
+        let path = segment.id.path(dir, SegmentFile::Log);
+        // Who cannot tell says that they are new: they stay the longer.
+        let modified = disk.open(&path, OpenHow::READ).ok().and_then(|file| file.modified());
+        segment.appended_at = modified.unwrap_or(segment.appended_at);
+    }
+}
+
 fn recovered_log(
     found: &RecoveredPartition,
     mut producers: Producers,
@@ -275,7 +288,9 @@ fn recovered_log(
             bytes: meta.log_bytes.get(),
             next: meta.next,
             max_timestamp: meta.max_timestamp,
+            first_timestamp: TimestampMs::NONE,
             opened_at: now,
+            appended_at: now,
             index: Index::File(None),
             file: FileState::Sealed,
             closed: true,

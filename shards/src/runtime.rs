@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use millstream_io::clock::SystemClock;
 use millstream_io::data_dir::Layout;
 use millstream_io::disk::CoreDisk;
 use millstream_io::disk_uring::UringDisk;
@@ -28,9 +29,10 @@ use crate::metrics::Metrics;
 use crate::partition_log::RecoveredLog;
 use crate::placement;
 use crate::recover::Recovered;
+use crate::retention_task::RetentionConfig;
 use crate::router::Router;
 use crate::shard::{Shard, ShardState};
-use crate::{commit_task, housekeeping_task};
+use crate::{commit_task, housekeeping_task, retention_task};
 
 /// How the shards run.
 #[derive(Clone)]
@@ -47,6 +49,7 @@ pub struct ShardsConfig {
     /// How long a stop may take to write everything out. What is left then is recovered at the
     /// next start.
     pub stop_patience: Duration,
+    pub retention: RetentionConfig,
 }
 
 /// What a door gets on its core.
@@ -183,7 +186,7 @@ where
     let gate = Gate::new();
     let (appends, append_box) = share.appends.open();
     let (asks, ask_box) = share.asks.open();
-    let tasks = Tasks::spawn(&shell, config.watchdog);
+    let tasks = Tasks::spawn(&shell, &config);
     let serving = [
         spawn(Queue::Serve, serve_appends(shard.clone(), append_box)),
         spawn(Queue::Serve, serve_asks(shard.clone(), local.clone(), gate.clone(), ask_box)),
@@ -203,11 +206,14 @@ where
 struct Tasks(Vec<Task<()>>);
 
 impl Tasks {
-    fn spawn<D: CoreDisk>(shell: &DiskShell<D>, watchdog: Duration) -> Tasks {
+    fn spawn<D: CoreDisk>(shell: &DiskShell<D>, config: &ShardsConfig) -> Tasks {
+        let (shard, watchdog) = (shell.shard.clone(), config.watchdog);
+        let retain = retention_task::retain(shard, config.retention, SystemClock::new());
         let mut tasks = vec![
             spawn(Queue::Commit, commit_task::commit(shell.clone())),
             spawn(Queue::Background, watch::rounds(shell.shard.clone(), watchdog)),
             spawn(Queue::Background, watch::full_disk(shell.shard.clone())),
+            spawn(Queue::Background, retain),
         ];
         for _ in 0..WORKERS {
             tasks.push(spawn(Queue::Background, housekeeping_task::work(shell.clone())));

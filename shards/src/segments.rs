@@ -30,8 +30,12 @@ pub struct Segment {
     pub next: Offset,
     /// No record of it has a later timestamp.
     pub max_timestamp: TimestampMs,
+    /// Largest timestamp of its first batch; none when this process did not open it.
+    pub first_timestamp: TimestampMs,
     /// The owner's time at its first record.
     pub opened_at: TimestampMs,
+    /// The owner's time at its last record.
+    pub appended_at: TimestampMs,
     pub index: Index,
     pub file: FileState,
     /// No more is appended to it.
@@ -148,18 +152,27 @@ impl Segments {
             bytes: 0,
             next: id.base,
             max_timestamp: TimestampMs::NONE,
+            first_timestamp: TimestampMs::NONE,
             opened_at: now,
+            appended_at: now,
             index: Index::Memory(Indexes::new(id)),
             file: FileState::Missing,
             closed: false,
         });
     }
 
-    /// Adds a batch to the last segment.
+    /// Adds a batch to the last segment, at the owner's time `now`.
     ///
     /// # Panics
     /// When that is closed, or there is none.
-    pub fn append(&mut self, base: Offset, next: Offset, len: usize, max_timestamp: TimestampMs) {
+    pub fn append(
+        &mut self,
+        base: Offset,
+        next: Offset,
+        len: usize,
+        max_timestamp: TimestampMs,
+        now: TimestampMs,
+    ) {
         let Some(segment) = self.list.back_mut().filter(|segment| !segment.closed) else {
             panic!("offset {base} is appended without an open segment");
         };
@@ -168,6 +181,10 @@ impl Segments {
         };
         let batch = BatchStart { base, at: FilePosition::new(segment.bytes) };
         index.note(batch, max_timestamp);
+        if segment.bytes == 0 {
+            (segment.first_timestamp, segment.opened_at) = (max_timestamp, now);
+        }
+        segment.appended_at = now;
         segment.max_timestamp = segment.max_timestamp.max(max_timestamp);
         segment.bytes += bytes_u64(len);
         segment.next = next;
@@ -280,6 +297,13 @@ impl Segments {
             repair.cut = made.then_some((last.id, len));
         }
         repair
+    }
+
+    /// Takes the last segment off when it never got a byte.
+    pub fn pop_empty(&mut self) {
+        if self.list.back().is_some_and(|last| last.bytes == 0) {
+            self.list.pop_back();
+        }
     }
 
     /// Takes the oldest segment off: its records were given up.

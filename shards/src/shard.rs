@@ -5,6 +5,7 @@ mod asking;
 mod deleting;
 mod job;
 mod reading;
+mod retaining;
 mod rounds;
 mod work;
 
@@ -14,6 +15,7 @@ pub use job::{
     Home, Job, JobOutcome, Made, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed, WriteJob,
 };
 pub use reading::{ColdLook, ReadStep};
+pub use retaining::RetainPiece;
 pub use rounds::{DirectJob, DirectOutcome, FramePlan, FrameRun, Placed};
 pub use work::may_be_retried;
 
@@ -86,6 +88,7 @@ pub struct ShardState {
     work: work::Work,
     reads: reading::ReadCache,
     deletes: deleting::Deletes,
+    retention: retaining::Retention,
 }
 
 impl Shard {
@@ -142,6 +145,7 @@ impl ShardState {
             work: work::Work::default(),
             reads: reading::ReadCache::default(),
             deletes: deleting::Deletes::default(),
+            retention: retaining::Retention::default(),
         }
     }
 
@@ -263,6 +267,8 @@ impl ShardState {
             failed: u64::from(self.health.directory.failure().is_some()),
             full: u64::from(self.health.full),
             stalled: u64::from(self.health.stalled_ms.is_some()),
+            retention_from_future: self.retention.from_future,
+            retention_clock_held: u64::from(self.retention.clock_held),
         }
     }
 

@@ -126,6 +126,15 @@ impl<P> Table<P> {
         })
     }
 
+    /// Partitions from a place on, in slot order, each with its place and slot.
+    pub fn slots_from(&self, place: u32) -> impl Iterator<Item = (u32, Slot, &P)> {
+        let places = self.places.get(place as usize..).unwrap_or_default();
+        (place..).zip(places).filter_map(|(index, place)| {
+            let (_, partition) = place.held.as_ref()?;
+            Some((index, Slot { index, generation: place.generation }, partition))
+        })
+    }
+
     /// All partitions, in slot order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut P)> {
         (0u32..).zip(&mut self.places).filter_map(|(index, place)| {

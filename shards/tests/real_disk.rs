@@ -23,6 +23,7 @@ use millstream_shards::message::{
     ReadLimits, Want, Woken,
 };
 use millstream_shards::recover::{RecoverConfig, Recovered, recover};
+use millstream_shards::retention_task::RetentionConfig;
 use millstream_shards::router::Router;
 use millstream_shards::runtime::{ShardContext, ShardEnd, ShardsConfig, start};
 
@@ -73,6 +74,11 @@ where
         limits: ShardLimits::default(),
         watchdog: Duration::from_secs(30),
         stop_patience: Duration::from_secs(20),
+        retention: RetentionConfig {
+            check_every: Duration::from_secs(300),
+            step_grace: Duration::ZERO,
+            alive: None,
+        },
     };
     let running = start(config, recovered, door).expect("cores start");
     let ends = running.join().into_iter().map(|end| end.expect("a core ends well")).collect();

@@ -100,12 +100,14 @@ struct Covered {
     deletions: u64,
     segments_deleted: u64,
     reads_refused: u64,
+    retained: u64,
 }
 
 impl Covered {
     fn add(&mut self, metrics: &Metrics, end: End) {
         self.deletions += metrics.deletions_total;
         self.segments_deleted += metrics.segments_deleted_total;
+        self.retained += metrics.retention_by_time_total + metrics.retention_by_size_total;
         self.lives += 1;
         self.crashes += u64::from(end == End::Crash);
         self.stops += u64::from(end == End::Stop);
@@ -127,7 +129,7 @@ impl Covered {
         let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
         let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
         let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
-        let Covered { deletions, segments_deleted, reads_refused, .. } = *self;
+        let Covered { deletions, segments_deleted, reads_refused, retained, .. } = *self;
         let all = [
             lives,
             crashes,
@@ -148,6 +150,7 @@ impl Covered {
             cold_reads,
             evicted_bytes,
             deletions,
+            retained,
             segments_deleted,
             reads_refused,
         ];
@@ -176,7 +179,12 @@ fn run_seed(seed: u64, trace: bool, covered: &mut Covered) {
 fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
     let mut rng = SimRng::new(seed);
     disk.seed(rng.next_u64());
-    let plan = plan(&mut rng);
+    let mut plan = plan(&mut rng);
+    plan.retain = !seed.is_multiple_of(2);
+    if plan.retain {
+        plan.config.retention_ms = Some(rng.below(100));
+        plan.config.retention_bytes = rng.chance(50).then(|| rng.below(300_000));
+    }
     let mut model = Model::default();
     let mut producers: Vec<Producer> = (0..plan.partitions + 2)
         .map(|p| Producer::new(100 + p as i64, p % plan.partitions))
@@ -288,5 +296,6 @@ fn plan(rng: &mut SimRng) -> Plan {
         workers: 1 + rng.index(4),
         lives: 2 + rng.index(3),
         steps: 100 + rng.index(1200),
+        retain: false,
     }
 }

@@ -91,6 +91,10 @@ families! {
     DELETIONS = Counter "millstream_deletions_total" ["core"] "Times that a log start was raised.";
     SEGMENTS_DELETED = Counter "millstream_segments_deleted_total" ["core"]
         "Segments removed below a log start.";
+    RETENTION_BY_TIME = Counter "millstream_retention_by_time_total" ["core"]
+        "Log starts ordered to rise because records were older than retention.ms.";
+    RETENTION_BY_SIZE = Counter "millstream_retention_by_size_total" ["core"]
+        "Log starts ordered to rise because a partition was larger than retention.bytes.";
     PRODUCERS_FORGOTTEN = Counter "millstream_producers_forgotten_total" ["core"]
         "Removals on a full disk that took an older saved state of the producers with them.";
     READS = Counter "millstream_reads_total" ["core"] "Reads of partitions planned.";
@@ -116,6 +120,10 @@ families! {
     STORAGE_FULL = Gauge "millstream_storage_full" ["core"] "1 while the disk is full.";
     STORAGE_STALLED = Gauge "millstream_storage_stalled" ["core"]
         "1 while a flush takes longer than the watchdog allows.";
+    RETENTION_FROM_FUTURE = Gauge "millstream_retention_future_partitions" ["core"]
+        "Partitions whose oldest segment has a record from the future, so that it does not grow old.";
+    RETENTION_CLOCK_HELD = Gauge "millstream_retention_clock_held" ["core"]
+        "1 while the clock of day is ahead of the time that passed, and no record is old by it yet.";
     GROUP_PARTITIONS_LOADING = Gauge "millstream_group_partitions_loading" ["core"]
         "Partitions of __consumer_offsets whose groups are not loaded, and so not told of here.";
     TOPIC_PARTITIONS = Gauge "millstream_topic_partitions" ["topic"]

@@ -80,6 +80,8 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         segments_sealed_total,
         deletions_total,
         segments_deleted_total,
+        retention_by_time_total,
+        retention_by_size_total,
         producers_forgotten_total,
         reads_total,
         read_memory_bytes_total,
@@ -107,6 +109,8 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&SEGMENTS_SEALED, segments_sealed_total),
         (&DELETIONS, deletions_total),
         (&SEGMENTS_DELETED, segments_deleted_total),
+        (&RETENTION_BY_TIME, retention_by_time_total),
+        (&RETENTION_BY_SIZE, retention_by_size_total),
         (&PRODUCERS_FORGOTTEN, producers_forgotten_total),
         (&READS, reads_total),
         (&READ_MEMORY_BYTES, read_memory_bytes_total),
@@ -130,6 +134,8 @@ fn levels(levels: Levels) -> Vec<(&'static Family, u64)> {
         failed,
         full,
         stalled,
+        retention_from_future,
+        retention_clock_held,
     } = levels;
     vec![
         (&PARTITIONS, partitions),
@@ -143,6 +149,8 @@ fn levels(levels: Levels) -> Vec<(&'static Family, u64)> {
         (&STORAGE_FAILED, failed),
         (&STORAGE_FULL, full),
         (&STORAGE_STALLED, stalled),
+        (&RETENTION_FROM_FUTURE, retention_from_future),
+        (&RETENTION_CLOCK_HELD, retention_clock_held),
     ]
 }
 

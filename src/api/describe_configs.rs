@@ -6,7 +6,10 @@ use crate::cluster::change::Refused;
 use crate::cluster::image::{BrokerSource, MetadataImage, Topic};
 use crate::cluster::store::BrokerScope;
 use crate::cluster::topic_name::check_topic_name;
-use crate::config::{BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS, group};
+use crate::config::topic_table::coarser;
+use crate::config::{
+    BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS, group, topic,
+};
 use crate::wire::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -14,6 +17,7 @@ use crate::wire::messages::describe_configs::{
 
 const TOPIC_SOURCE: i8 = 1;
 const GROUP_SOURCE: i8 = 8;
+const DEFAULT_SOURCE: i8 = source_code(BrokerSource::Default);
 
 /// The number by which clients know where a value comes from.
 pub const fn source_code(source: BrokerSource) -> i8 {
@@ -66,16 +70,24 @@ fn is_wanted(resource: &DescribeConfigsResource<'_>, name: &str) -> bool {
 struct Entry {
     setting: &'static Setting,
     read_only: bool,
-    /// Name, value and source, the strongest first. Never empty.
+    /// What is in force.
+    value: Option<String>,
+    /// Name, value and source, the strongest first.
     layers: Vec<(&'static str, Option<String>, i8)>,
 }
 
 impl Entry {
+    /// The strongest of the layers is in force.
+    fn new(setting: &'static Setting, layers: Vec<(&'static str, Option<String>, i8)>) -> Entry {
+        let value = layers.first().and_then(|(_, value, _)| value.clone());
+        Entry { setting, read_only: setting.change == Change::AtStart, value, layers }
+    }
+
     fn result<'e>(
         &'e self,
         request: &DescribeConfigsRequest<'_>,
     ) -> DescribeConfigsResourceResult<'e> {
-        let (_, value, source) = &self.layers[0];
+        let source = self.layers.first().map_or(DEFAULT_SOURCE, |(_, _, source)| *source);
         let synonyms = self.layers.iter().map(|(name, value, source)| DescribeConfigsSynonym {
             name,
             value: value.as_deref(),
@@ -83,9 +95,9 @@ impl Entry {
         });
         DescribeConfigsResourceResult {
             name: self.setting.name,
-            value: value.as_deref(),
+            value: self.value.as_deref(),
             read_only: self.read_only,
-            config_source: *source,
+            config_source: source,
             is_sensitive: false,
             synonyms: if request.include_synonyms { synonyms.collect() } else { Vec::new() },
             config_type: self.setting.kind().code(),
@@ -122,8 +134,9 @@ fn topic_entry(image: &MetadataImage, topic: &Topic, setting: &'static Setting) 
     if let Some(own) = topic.own.get(setting.name).and_then(|own| setting.check(own).ok()) {
         layers.push((setting.name, Some(own), TOPIC_SOURCE));
     }
-    layers.extend(broker_layers(image, setting.broker_name.unwrap_or(setting.name)));
-    Entry { setting, read_only: false, layers }
+    layers.extend(setting.broker_name.into_iter().flat_map(|name| broker_layers(image, name)));
+    let value = topic::in_force(setting, &topic.own, |name| image.broker_value(name).0);
+    Entry { setting, read_only: false, value: Some(value), layers }
 }
 
 /// As for topics: its own, and behind that what the broker gives groups that have none.
@@ -134,14 +147,13 @@ fn group_entries(image: &MetadataImage, name: &str) -> Vec<Entry> {
         let own = own.get(setting.name).cloned();
         let own = own.map(|own| (setting.name, Some(own), GROUP_SOURCE));
         let of_broker = broker_layers(image, setting.broker_name.unwrap_or(setting.name));
-        Entry { setting, read_only: false, layers: own.into_iter().chain(of_broker).collect() }
+        Entry::new(setting, own.into_iter().chain(of_broker).collect())
     };
     GROUP_SETTINGS.iter().map(entry).collect()
 }
 
 fn broker_entry(image: &MetadataImage, setting: &'static Setting) -> Entry {
-    let read_only = setting.change == Change::AtStart;
-    Entry { setting, read_only, layers: broker_layers(image, setting.name) }
+    Entry::new(setting, broker_layers(image, setting.name))
 }
 
 /// What is set for all brokers together, and nothing else.
@@ -151,17 +163,28 @@ fn all_brokers_entries(image: &MetadataImage) -> Vec<Entry> {
         let value = stored?.get(setting.name)?;
         let value = setting.check(value).ok()?;
         let layers = vec![(setting.name, Some(value), source_code(BrokerSource::DynamicAll))];
-        Some(Entry { setting, read_only: setting.change == Change::AtStart, layers })
+        Some(Entry::new(setting, layers))
     };
     BROKER_SETTINGS.iter().filter_map(entry).collect()
 }
 
+/// Every value that is set for a broker setting, the strongest first. Those of the same in coarser
+/// units come with it, but only behind a value of its own: so Apache Kafka lists them.
 fn broker_layers(
     image: &MetadataImage,
     name: &'static str,
 ) -> Vec<(&'static str, Option<String>, i8)> {
-    let layers = image.broker_layers(name).into_iter();
-    layers.map(|(value, source)| (name, value, source_code(source))).collect()
+    let of_topics = TOPIC_SETTINGS.iter().find(|topic| topic.broker_name == Some(name));
+    let coarser = of_topics.map_or(&[][..], |topic| coarser(topic.name));
+    let names = [name].into_iter().chain(coarser.iter().map(|(coarser, _)| *coarser));
+    let of_name = |name: &'static str| {
+        let layers = image.broker_layers(name).into_iter();
+        layers.map(move |(value, source)| (name, value, source_code(source)))
+    };
+    let mut layers: Vec<_> = names.flat_map(of_name).collect();
+    layers.sort_by_key(|(_, _, source)| *source);
+    let own = layers.iter().position(|(found, _, _)| *found == name);
+    layers.split_off(own.unwrap_or(layers.len()))
 }
 
 const _: () = assert!(TOPIC == 2 && BROKER == 4 && GROUP == 32);

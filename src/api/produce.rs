@@ -20,6 +20,9 @@ use millstream_shards::message::{Append, AppendError, Appended};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// In-sync replicas of every partition: this node.
+const REPLICAS: u32 = 1;
+
 /// How far the partitions of a request have come, in their order.
 enum Planned {
     /// On its way to its owner.
@@ -90,7 +93,7 @@ async fn plan(
             plan.push(match refused {
                 _ if superseded.contains(&(topic_at, at)) => Planned::Superseded,
                 Some(code) => Planned::Refused(RefusedBatch::new(code, None)),
-                None => match checked(call, topic, data, now).await {
+                None => match checked(call, topic, request.acks, data, now).await {
                     Ok(append) => {
                         appends.push(append);
                         Planned::Sent
@@ -123,6 +126,7 @@ fn transactional(data: &PartitionProduceData<'_>) -> bool {
 async fn checked(
     call: &Call,
     topic: Result<&Arc<Topic>, ErrorCode>,
+    acks: i16,
     data: &PartitionProduceData<'_>,
     now: TimestampMs,
 ) -> Result<Append, RefusedBatch> {
@@ -134,6 +138,11 @@ async fn checked(
         return Err(RefusedBatch::new(ErrorCode::InvalidTopicException, Some(message)));
     }
     let at = topic.partition(data.index).ok_or(bare(ErrorCode::UnknownTopicOrPartition))?;
+    let needed = topic.config.min_insync_replicas;
+    if acks == -1 && needed > REPLICAS {
+        let message = format!("{REPLICAS} in-sync replica, and min.insync.replicas is {needed}");
+        return Err(RefusedBatch::new(ErrorCode::NotEnoughReplicas, Some(message)));
+    }
     let records = match data.records {
         Some(records) => call.frame.slice_ref(records),
         None => return Err(refused(&BatchError::Empty)),

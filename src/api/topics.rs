@@ -1,6 +1,7 @@
 //! How requests name topics, and what handlers share in answering about them.
 
 use crate::cluster::image::{MetadataImage, Topic};
+pub use crate::cluster::topic_name::is_internal;
 use crate::wire::{ErrorCode, Uuid};
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
 use std::collections::HashSet;
@@ -43,9 +44,4 @@ pub fn current_epoch(epoch: i32) -> Option<LeaderEpoch> {
 pub fn firsts<T: Hash + Eq>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| seen.insert(item)).collect()
-}
-
-/// Whether the name is one of the broker's own topics.
-pub fn is_internal(name: &str) -> bool {
-    matches!(name, "__consumer_offsets" | "__transaction_state")
 }

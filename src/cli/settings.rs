@@ -147,7 +147,7 @@ mod tests {
         let columns = |line: &str| line.replace("\\|", "").matches('|').count();
         assert!(text.lines().filter(|line| line.starts_with('|')).all(|line| columns(line) == 6));
         for part in [
-            "| `segment.ms` | `604800000` (7 d) | milliseconds, at least 1 | `log.roll.ms` | The age",
+            "| `segment.ms` | `604800000` (7 d) | milliseconds, at least 1 | `log.roll.ms` | How",
             "| `max.message.bytes` | `1048588` | bytes, at least 0 |",
             "| `max.connections` | `2147483647` (no limit) | number, at least 1 | any time |",
             "| `num.partitions` | `1` | number, 1 to 10000 | at start |",

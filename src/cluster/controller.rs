@@ -306,9 +306,8 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
     ) -> Result<(), Refused> {
         let topic = self.image.topic_by_name(name).ok_or(Refused::UnknownTopic)?.clone();
         let in_force = |setting: &crate::config::Setting| {
-            let own = topic.own.get(setting.name).cloned();
-            let broker_name = setting.broker_name.unwrap_or(setting.name);
-            own.or_else(|| self.image.broker_value(broker_name).0).unwrap_or_default()
+            let of_broker = |name| self.image.broker_value(name).0;
+            crate::config::topic::in_force(setting, &topic.own, of_broker)
         };
         let configs = plan::plan_topic_configs(&topic, in_force, change)?;
         if validate_only || configs == topic.own {

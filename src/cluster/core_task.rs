@@ -141,9 +141,12 @@ pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
         segment_bytes: u64::from(config.segment_bytes),
         segment_index_bytes: u64::from(config.segment_index_bytes),
         segment_ms: config.segment_ms.unsigned_abs(),
+        segment_jitter_ms: config.segment_jitter_ms.unsigned_abs(),
         message_bytes_max: u64::from(config.max_message_bytes),
         timestamp_type: config.timestamp_type,
         timestamp_before_max_ms: config.timestamp_before_max_ms.unsigned_abs(),
         timestamp_after_max_ms: config.timestamp_after_max_ms.unsigned_abs(),
+        retention_ms: u64::try_from(config.retention_ms).ok(),
+        retention_bytes: u64::try_from(config.retention_bytes).ok(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::group_configs::GroupConfigs;
 use super::store::{BrokerScope, Stored, TopicRecord};
-use super::topic_name::collision_form;
+use super::topic_name::{collision_form, is_internal};
 use crate::config::{BrokerConfig, Config, TopicConfig, broker_setting};
 use millstream_io::units::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
 use std::collections::{BTreeMap, HashMap};
@@ -211,7 +211,7 @@ impl MetadataImage {
         self.broker = Arc::new(resolved);
         let mut changed = Vec::new();
         for topic in self.by_id.values().cloned().collect::<Vec<_>>() {
-            let config = self.resolve(&topic.own);
+            let config = self.resolve(&topic.name, &topic.own);
             if config != topic.config {
                 let topic = Arc::new(Topic { config, ..(*topic).clone() });
                 self.by_id.insert(topic.id, topic.clone());
@@ -242,7 +242,8 @@ impl MetadataImage {
         strongest(config, &self.broker_dynamic, config.node_id, name)
     }
 
-    /// Every value that is set for a broker setting, the strongest first, the default last.
+    /// Every value that is set for a broker setting, the strongest first, the default, if it has one,
+    /// last.
     pub fn broker_layers(&self, name: &str) -> Vec<(Option<String>, BrokerSource)> {
         let config = &self.start.config;
         let mut layers = dynamic_layers(&self.broker_dynamic, config.node_id, name);
@@ -250,13 +251,18 @@ impl MetadataImage {
             layers.push((Some(set.clone()), BrokerSource::Static));
         }
         let default = broker_setting(name).and_then(|setting| setting.default);
-        layers.push((default.map(str::to_owned), BrokerSource::Default));
+        layers.extend(default.map(|default| (Some(default.to_owned()), BrokerSource::Default)));
         layers
     }
 
-    /// The settings in force for a topic with these of its own.
-    pub fn resolve(&self, own: &BTreeMap<String, String>) -> TopicConfig {
-        TopicConfig::resolve(own, |name| self.broker_value(name).0.unwrap_or_default())
+    /// The settings in force for a topic of this name with these of its own. What the broker's own
+    /// topics hold goes when their coordinators say so, and never for its age.
+    fn resolve(&self, name: &str, own: &BTreeMap<String, String>) -> TopicConfig {
+        let config = TopicConfig::resolve(own, |name| self.broker_value(name).0);
+        match is_internal(name) {
+            true => TopicConfig { retention_ms: -1, retention_bytes: -1, ..config },
+            false => config,
+        }
     }
 
     fn topic(&self, id: TopicId, record: &TopicRecord) -> Topic {
@@ -272,7 +278,7 @@ impl MetadataImage {
             created_at_start: created,
             leader_epoch: LeaderEpoch::at(epoch),
             own: record.configs.clone(),
-            config: self.resolve(&record.configs),
+            config: self.resolve(&record.name, &record.configs),
         }
     }
 }

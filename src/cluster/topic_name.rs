@@ -5,6 +5,11 @@ use std::fmt;
 /// Most bytes of a name, as in Kafka: with `-<partition>` it has to fit a file name.
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
 
+/// Whether the name is one of the broker's own topics.
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, "__consumer_offsets" | "__transaction_state")
+}
+
 /// Why a name is refused (INVALID_TOPIC_EXCEPTION, 17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadTopicName {

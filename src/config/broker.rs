@@ -1,13 +1,14 @@
 //! The settings of the broker: only those that are in force.
 
 use super::group::{Bounded, HEARTBEAT_NAMES, SESSION_NAMES};
+use super::log_table::LOG_SETTINGS;
 use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
-use super::topic::TOPIC_SETTINGS;
+use super::topic_table::{TOPIC_SETTINGS, coarser};
 use super::{kafka_names, nearest::nearest};
 use std::sync::LazyLock;
 
-const NO_MAX: i64 = i32::MAX as i64;
+pub(super) const NO_MAX: i64 = i32::MAX as i64;
 
 /// Settings that are the broker's alone; the defaults of topic settings come beside them.
 const OWN_SETTINGS: &[Setting] = &[
@@ -274,10 +275,12 @@ const OWN_SETTINGS: &[Setting] = &[
 
 /// Every setting a broker has, by name: its own, and the defaults of topic settings.
 pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let mut settings = OWN_SETTINGS.to_vec();
+    let mut settings = [OWN_SETTINGS, LOG_SETTINGS].concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
-            settings.push(Setting { name, broker_name: None, ..*topic });
+            // What has a name in a coarser unit too is not set, so that that one counts.
+            let default = topic.default.filter(|_| coarser(topic.name).is_empty());
+            settings.push(Setting { name, default, broker_name: None, ..*topic });
         }
     }
     settings.sort_by_key(|setting| setting.name);
@@ -330,6 +333,8 @@ pub struct BrokerConfig {
     pub partitions_default: u32,
     pub producer_expiry_ms: i64,
     pub request_bytes_max: u32,
+    pub retention_check_ms: u64,
+    pub retention_grace_ms: u64,
 }
 
 impl BrokerConfig {
@@ -361,6 +366,8 @@ impl BrokerConfig {
             partitions_default: parsed(&value, "num.partitions"),
             producer_expiry_ms: parsed(&value, "producer.id.expiration.ms"),
             request_bytes_max: parsed(&value, "socket.request.max.bytes"),
+            retention_check_ms: parsed(&value, "log.retention.check.interval.ms"),
+            retention_grace_ms: parsed(&value, "log.retention.clock.step.grace.ms"),
         }
     }
 }
@@ -378,7 +385,7 @@ pub(super) fn parsed<T: std::str::FromStr>(
     }
 }
 
-const fn start(
+pub(super) const fn start(
     name: &'static str,
     allowed: Allowed,
     default: Option<&'static str>,

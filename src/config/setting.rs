@@ -11,6 +11,7 @@ pub enum ConfigType {
     Int = 3,
     Short = 4,
     Long = 5,
+    Double = 6,
     List = 7,
 }
 

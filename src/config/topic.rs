@@ -1,162 +1,12 @@
-//! The settings of a topic: only those that are in force.
+//! The settings of a topic: checked by name, and resolved to what is in force.
 
-use super::setting::{Allowed, BadValue, Change, ConfigType, Setting};
+use super::setting::{BadValue, Setting};
+use super::topic_table::coarser;
 use super::{kafka_names, nearest::nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 
-const ONE_NODE: &str = "a topic has one replica on this node";
-const KEPT: &str = "records are kept until they or their topic are deleted by request";
-
-/// Every setting a topic has, by name. What is not here is refused.
-pub const TOPIC_SETTINGS: &[Setting] = &[
-    topic(
-        "batch.validation",
-        "batch.validation",
-        Allowed::OneOf(&["header", "deep"]),
-        "header",
-        "How closely a produced batch is looked at. `header` checks length, magic, CRC, codec and \
-         record count and stores the bytes as they came; `deep` also opens the batch, decompresses \
-         it within a memory bound and checks every record. This setting is Millstream's own.",
-    ),
-    topic(
-        "cleanup.policy",
-        "log.cleanup.policy",
-        Allowed::Only {
-            kind: ConfigType::List,
-            value: "delete",
-            why: "compaction is not offered; see retention.ms for what is deleted",
-        },
-        "delete",
-        "What happens to old segments.",
-    ),
-    topic(
-        "compression.type",
-        "compression.type",
-        Allowed::Only {
-            kind: ConfigType::Text,
-            value: "producer",
-            why: "batches are stored in the producer's own codec",
-        },
-        "producer",
-        "The codec of stored batches: always the one their producer chose.",
-    ),
-    topic(
-        "flush.messages",
-        "log.flush.interval.messages",
-        Allowed::Only {
-            kind: ConfigType::Long,
-            value: "1",
-            why: "every acknowledged record is on stable storage first",
-        },
-        "1",
-        "How many records may be acknowledged ahead of the flush that makes them durable.",
-    ),
-    topic(
-        "index.interval.bytes",
-        "log.index.interval.bytes",
-        Allowed::Only {
-            kind: ConfigType::Int,
-            value: "4096",
-            why: "the offset index has one entry each 4096 bytes",
-        },
-        "4096",
-        "The distance in bytes between entries of a segment's offset index.",
-    ),
-    topic(
-        "max.message.bytes",
-        "message.max.bytes",
-        Allowed::Int { min: 0, max: i32::MAX as i64 },
-        "1048588",
-        "The largest record batch that is accepted, in bytes as stored (after compression).",
-    ),
-    topic(
-        "message.timestamp.after.max.ms",
-        "log.message.timestamp.after.max.ms",
-        Allowed::Long { min: 0, max: i64::MAX },
-        "3600000",
-        "How far a record's CreateTime may lie ahead of the broker's clock. Not used with \
-         LogAppendTime.",
-    ),
-    topic(
-        "message.timestamp.before.max.ms",
-        "log.message.timestamp.before.max.ms",
-        Allowed::Long { min: 0, max: i64::MAX },
-        "9223372036854775807",
-        "How far a record's CreateTime may lie behind the broker's clock. Not used with \
-         LogAppendTime.",
-    ),
-    topic(
-        "message.timestamp.type",
-        "log.message.timestamp.type",
-        Allowed::OneOf(&["CreateTime", "LogAppendTime"]),
-        "CreateTime",
-        "Whose clock a record's timestamp is: the producer's (CreateTime) or the broker's at the \
-         append (LogAppendTime).",
-    ),
-    topic(
-        "min.insync.replicas",
-        "min.insync.replicas",
-        Allowed::Only { kind: ConfigType::Int, value: "1", why: ONE_NODE },
-        "1",
-        "How many in-sync replicas an acks=all write needs.",
-    ),
-    topic(
-        "preallocate",
-        "log.preallocate",
-        Allowed::Only {
-            kind: ConfigType::Boolean,
-            value: "false",
-            why: "the commit journal is preallocated, segments need not be",
-        },
-        "false",
-        "Whether a new segment file is given its full size at once.",
-    ),
-    topic(
-        "retention.bytes",
-        "log.retention.bytes",
-        Allowed::Only { kind: ConfigType::Long, value: "-1", why: KEPT },
-        "-1",
-        "How large a partition may grow before its oldest segments are deleted; -1 is no limit.",
-    ),
-    topic(
-        "retention.ms",
-        "log.retention.ms",
-        Allowed::Only { kind: ConfigType::Long, value: "-1", why: KEPT },
-        "-1",
-        "How long records are kept before their segments are deleted; -1 is no limit.",
-    ),
-    topic(
-        "segment.bytes",
-        "log.segment.bytes",
-        Allowed::Int { min: 16 * 1024, max: i32::MAX as i64 },
-        "1073741824",
-        "The size at which a segment file is closed and the next one begun. A batch that is \
-         larger than this is refused.",
-    ),
-    topic(
-        "segment.index.bytes",
-        "log.index.size.max.bytes",
-        Allowed::Int { min: 1024, max: i32::MAX as i64 },
-        "10485760",
-        "The size of its offset index at which a segment is closed and the next one begun.",
-    ),
-    topic(
-        "segment.ms",
-        "log.roll.ms",
-        Allowed::Long { min: 1, max: i64::MAX },
-        "604800000",
-        "The age at which a segment file is closed and the next one begun, at the next append.",
-    ),
-    topic(
-        "unclean.leader.election.enable",
-        "unclean.leader.election.enable",
-        Allowed::Only { kind: ConfigType::Boolean, value: "false", why: ONE_NODE },
-        "false",
-        "Whether a replica that is not in sync may become leader and so lose records.",
-    ),
-];
-
+pub use super::topic_table::TOPIC_SETTINGS;
 pub use millstream_io::batch::TimestampType;
 
 /// How closely a produced batch is looked at.
@@ -173,6 +23,11 @@ pub struct TopicConfig {
     pub segment_bytes: u32,
     pub segment_index_bytes: u32,
     pub segment_ms: i64,
+    pub segment_jitter_ms: i64,
+    /// -1 is no limit.
+    pub retention_ms: i64,
+    pub retention_bytes: i64,
+    pub min_insync_replicas: u32,
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
@@ -255,23 +110,18 @@ impl TopicConfig {
     /// as not set, so leftovers never block.
     pub fn resolve(
         own: &BTreeMap<String, String>,
-        broker_value: impl Fn(&'static str) -> String,
+        broker_value: impl Fn(&'static str) -> Option<String>,
     ) -> TopicConfig {
-        let value = |name: &'static str| {
-            let setting = served(name);
-            let own = own.get(name).and_then(|value| setting.check(value).ok());
-            let broker_name = setting.broker_name;
-            own.unwrap_or_else(|| {
-                let value = broker_value(broker_name.unwrap_or(name));
-                assert!(setting.check(&value).is_ok(), "{name} has the bad default {value}");
-                value
-            })
-        };
+        let value = |name| in_force(served(name), own, &broker_value);
         TopicConfig {
             max_message_bytes: number(&value("max.message.bytes")),
             segment_bytes: number(&value("segment.bytes")),
             segment_index_bytes: number(&value("segment.index.bytes")),
             segment_ms: number(&value("segment.ms")),
+            segment_jitter_ms: number(&value("segment.jitter.ms")),
+            retention_ms: number(&value("retention.ms")),
+            retention_bytes: number(&value("retention.bytes")),
+            min_insync_replicas: number(&value("min.insync.replicas")),
             timestamp_type: match value("message.timestamp.type").as_str() {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
@@ -286,15 +136,27 @@ impl TopicConfig {
     }
 }
 
-const fn topic(
-    name: &'static str,
-    broker_name: &'static str,
-    allowed: Allowed,
-    default: &'static str,
-    doc: &'static str,
-) -> Setting {
-    let (default, broker_name) = (Some(default), Some(broker_name));
-    Setting { name, allowed, default, change: Change::AnyTime, broker_name, doc }
+/// The value of a topic setting in force: the topic's own, or the broker's, or the default. Of what
+/// the broker has in several units the finest counts, as with Apache Kafka.
+pub fn in_force(
+    setting: &Setting,
+    own: &BTreeMap<String, String>,
+    broker_value: impl Fn(&'static str) -> Option<String>,
+) -> String {
+    let own = own.get(setting.name).and_then(|value| setting.check(value).ok());
+    let of_broker = || {
+        let value = broker_value(setting.broker_name?)?;
+        assert!(setting.check(&value).is_ok(), "{} has the bad default {value}", setting.name);
+        Some(value)
+    };
+    let of_coarser = || {
+        coarser(setting.name).iter().find_map(|(name, unit_ms)| {
+            let value: i64 = number(&broker_value(name)?);
+            Some(value.saturating_mul(*unit_ms).max(-1).to_string())
+        })
+    };
+    let default = || setting.default.unwrap_or_default().to_owned();
+    own.or_else(of_broker).or_else(of_coarser).unwrap_or_else(default)
 }
 
 /// The row of a name of our own.
@@ -317,9 +179,8 @@ fn number<T: std::str::FromStr>(value: &str) -> T {
 mod tests {
     use super::*;
 
-    fn defaults(name: &'static str) -> String {
-        let by_broker_name = TOPIC_SETTINGS.iter().find(|s| s.broker_name == Some(name)).unwrap();
-        by_broker_name.default.unwrap().to_owned()
+    fn defaults(name: &'static str) -> Option<String> {
+        super::super::broker_setting(name).unwrap().default.map(str::to_owned)
     }
 
     #[test]
@@ -336,7 +197,7 @@ mod tests {
     fn unknown_topic_key_is_refused_with_the_nearest_name() {
         let text = check_topic_setting("retention.mss", "1").unwrap_err().to_string();
         assert!(text.contains("retention.mss") && text.contains("retention.ms?"), "{text}");
-        let text = check_topic_setting("remote.storage.enable", "false").unwrap_err().to_string();
+        let text = check_topic_setting("message.format.version", "2.0").unwrap_err().to_string();
         assert!(text.contains("does not act on it"), "{text}");
         let text = check_topic_setting(&"k".repeat(9000), "1").unwrap_err().to_string();
         assert!(text.len() < 300);
@@ -353,5 +214,38 @@ mod tests {
         assert_eq!(config.segment_ms, 604_800_000);
         assert_eq!(config.max_message_bytes, 1_048_588);
         assert_eq!(config.batch_validation, BatchValidation::Header);
+    }
+
+    #[test]
+    fn finest_unit_that_the_broker_has_set_gives_the_default() {
+        let retention = |set: &[(&str, &str)]| {
+            let value = |name: &'static str| {
+                let set = set.iter().find(|(set, _)| *set == name);
+                set.map(|(_, value)| (*value).to_owned()).or_else(|| defaults(name))
+            };
+            TopicConfig::resolve(&BTreeMap::new(), value).retention_ms
+        };
+        assert_eq!(retention(&[]), 168 * 3_600_000);
+        assert_eq!(retention(&[("log.retention.hours", "1")]), 3_600_000);
+        assert_eq!(retention(&[("log.retention.hours", "-1")]), -1);
+        let minutes = ("log.retention.minutes", "7");
+        assert_eq!(retention(&[("log.retention.hours", "1"), minutes]), 420_000);
+        assert_eq!(retention(&[minutes, ("log.retention.ms", "5")]), 5);
+        assert_eq!(retention(&[("log.retention.hours", "2147483647")]), 2_147_483_647 * 3_600_000);
+    }
+
+    #[test]
+    fn setting_that_has_no_effect_is_refused_with_the_reason_and_shown_as_it_is() {
+        for (key, kept, other) in [
+            ("flush.ms", "9223372036854775807", "1000"),
+            ("remote.storage.enable", "false", "true"),
+            ("file.delete.delay.ms", "0", "60000"),
+            ("follower.replication.throttled.replicas", "", "0:1"),
+            ("unclean.leader.election.enable", "false", "true"),
+        ] {
+            assert_eq!(check_topic_setting(key, kept).unwrap(), kept);
+            let text = check_topic_setting(key, other).unwrap_err().to_string();
+            assert!(text.contains(key) && text.contains("only"), "{text}");
+        }
     }
 }

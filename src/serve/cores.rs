@@ -27,8 +27,10 @@ use millstream_io::runtime::{
     CoreSetup, Gate, Pool, Promise, Queue, Reply, Seat, StallMonitor, Stop, Task, log, oneshot,
     spawn, timeout,
 };
+use millstream_io::units::TimestampMs;
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::recover::Recovered;
+use millstream_shards::retention_task::RetentionConfig;
 use millstream_shards::router::Router;
 use millstream_shards::runtime::{self, ShardContext, ShardsConfig};
 use std::cell::RefCell;
@@ -44,6 +46,8 @@ pub struct Plan {
     pub allowed_cpus: Vec<usize>,
     pub offered: Host,
     pub layout: Layout,
+    /// When something was last written to the data directory before this start.
+    pub alive: Option<TimestampMs>,
     pub image: Arc<MetadataImage>,
     pub controller: ControllerHandle,
     /// One for each core, in order.
@@ -141,6 +145,11 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
         },
         watchdog: limits::WATCHDOG,
         stop_patience: limits::STOP_PATIENCE,
+        retention: RetentionConfig {
+            check_every: Duration::from_millis(broker.retention_check_ms),
+            step_grace: Duration::from_millis(broker.retention_grace_ms),
+            alive: plan.alive,
+        },
     }
 }
 

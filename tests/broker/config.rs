@@ -4,6 +4,7 @@ use crate::groups::coordinator;
 use crate::support::{Broker, Client};
 use millstream::wire::ErrorCode;
 use millstream::wire::messages::*;
+use millstream_io::batch::testing::BatchBuilder;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -26,7 +27,8 @@ fn setting(client: &mut Client, kind: i8, name: &str, key: &str) -> (Option<Stri
     let result = &response.results[0];
     assert_eq!(result.error_code, 0, "{:?}", result.error_message);
     let config = &result.configs[0];
-    assert_eq!(config.synonyms[0].source, config.config_source);
+    let strongest = config.synonyms.first().map_or(5, |synonym| synonym.source);
+    assert_eq!(strongest, config.config_source);
     (config.value.map(str::to_owned), config.config_source)
 }
 
@@ -80,6 +82,19 @@ fn shown_value_is_the_value_in_force_from_its_right_source() {
 }
 
 #[test]
+fn more_replicas_than_there_are_refuse_what_waits_for_them_and_nothing_else() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    client.create_with("t", 1, &[("min.insync.replicas", "2")]);
+    assert_eq!(client.produce("t", 0, &["x"]).0, ErrorCode::NotEnoughReplicas.number());
+    assert_eq!(client.fetch("t", 0, 0).1, 0, "nothing was stored");
+    let batch = BatchBuilder::of_values(["one"]).build();
+    assert_eq!(client.produce_batch("t", 0, &batch, 1), (0, 0));
+    assert_eq!(alter(&mut client, TOPIC, "t", &[("min.insync.replicas", 1, None)]).0, 0);
+    assert_eq!(client.produce("t", 0, &["two"]), (0, 1));
+}
+
+#[test]
 fn bad_settings_are_refused_in_words_and_nothing_is_half_applied() {
     let broker = Broker::start();
     let mut client = broker.connect();
@@ -94,8 +109,9 @@ fn bad_settings_are_refused_in_words_and_nothing_is_half_applied() {
     for (key, value) in [
         ("cleanup.policy", "compact"),
         ("compression.type", "zstd"),
-        ("retention.ms", "1000"),
-        ("min.insync.replicas", "2"),
+        ("retention.ms", "-2"),
+        ("min.insync.replicas", "0"),
+        ("file.delete.delay.ms", "60000"),
         ("remote.storage.enable", "true"),
         ("flush.messages", "1000"),
     ] {

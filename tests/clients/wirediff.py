@@ -45,7 +45,8 @@ ON_PURPOSE = {
     ("list offsets for -3 when all", "timestamp"): "Kafka names a record that is deleted",
     ("bad CRC", "error_message"): "ours says what is wrong, Kafka only gives the code",
     ("", "configs[flush.messages].value"): "every acknowledged record is on the disk unless the topic relaxes it",
-    ("", "configs[retention.ms].value"): "nothing is deleted unless the topic asks for it",
+    ("", "configs[file.delete.delay.ms].value"): "files go at once, and whoever reads them keeps them open",
+    ("", "configs[file.delete.delay.ms].synonyms"): "files go at once, and whoever reads them keeps them open",
 }
 # Settings are compared where both brokers have them: each lists those that it offers.
 LISTINGS = ("create a topic", "describe all configs")

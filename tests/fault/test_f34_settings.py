@@ -24,8 +24,10 @@ BAD = [
     ("max.message.bytes", "", ["max.message.bytes"]),
     ("message.timestamp.type", "createtime!", ["message.timestamp.type", "CreateTime"]),
     ("cleanup.policy", "shred", ["cleanup.policy", "shred"]),
-    ("min.insync.replicas", "3", ["min.insync.replicas"]),
-    ("flush.ms", "1000", ["flush.ms"]),
+    ("min.insync.replicas", "0", ["min.insync.replicas"]),
+    ("flush.ms", "1000", ["flush.ms", "flush", "only"]),
+    ("remote.storage.enable", "true", ["remote.storage.enable", "only false"]),
+    ("retention.ms", "-2", ["retention.ms", "-2"]),
     ("compression.type", "zip", ["compression.type", "zip"]),
 ]
 
@@ -116,7 +118,7 @@ def test_append_to_what_is_no_list_and_a_key_twice_are_refused(shared):
 @pytest.mark.parametrize("key, value, words", [
     ("log.segment.bytes", "7d", ["log.segment.bytes", "7d"]),
     ("num.partitions", "-3", ["num.partitions", "-3"]),
-    ("log.retention.ms", "1000", ["log.retention.ms"]),
+    ("log.retention.ms", "-2", ["log.retention.ms"]),
     ("auto.create.topics.enable", "maybe", ["auto.create.topics.enable", "maybe"]),
     ("node.id", "", ["node.id"]),
     ("cores", "999", ["cores", "999"]),

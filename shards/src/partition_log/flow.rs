@@ -321,7 +321,9 @@ impl PartitionLog {
             self.flow.padded = self.flow.padded.max(plan.to);
             self.note_synced(plan.end, plan.end_at);
         }
-        if self.tasks.is_closed() {
+        // An end between two segments is final: the last one was closed, though nothing follows yet.
+        let committed = self.flow.committed;
+        if self.tasks.is_closed() || self.segments.block_floor(committed) == committed {
             self.settle_padded();
         }
     }
@@ -332,11 +334,13 @@ impl PartitionLog {
         self.note_synced(next, end);
     }
 
-    /// Nothing is appended any more: an unfinished block that was written padded is final.
+    /// Nothing is appended to the last bytes any more: an unfinished block that was written padded is
+    /// final. Not while a round is in flight, which takes the guard down itself and needs the bytes.
     pub(super) fn settle_padded(&mut self) {
         if self.flow.guard.is_some()
             && self.flow.padded == self.flow.committed
             && !self.flow.writing
+            && self.flow.in_flight.is_none()
         {
             self.flow.guard = None;
             self.flow.written = self.flow.padded;

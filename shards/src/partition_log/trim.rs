@@ -22,7 +22,7 @@ use super::PartitionLog;
 #[derive(Debug, Default)]
 pub struct Trim {
     /// The log start that is asked for; not above the present one when nothing is.
-    asked: Offset,
+    pub(super) asked: Offset,
     /// A log start is being written down.
     writing: bool,
     /// Taken off the list of segments: their files are to be removed.
@@ -165,13 +165,14 @@ impl PartitionLog {
     }
 
     /// The oldest segment when it lies wholly below the log start and its file will never be touched
-    /// again. Never the last with records that are acknowledged: by its end a start knows the log's.
+    /// again. Never the only one: by its end, or by the name of the next one, a start knows the log's.
     fn dead_front(&self) -> Option<&Segment> {
         let oldest = self.segments.first()?;
         if oldest.next > self.marks.log_start() || oldest.file != FileState::Sealed {
             return None;
         }
         let is_free = self.is_free_of_writes(oldest.end());
-        (is_free && oldest.end() < self.committed()).then_some(oldest)
+        let has_next = oldest.end() < self.committed() || self.segments.len() > 1;
+        (is_free && has_next).then_some(oldest)
     }
 }

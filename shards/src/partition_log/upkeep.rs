@@ -273,6 +273,8 @@ impl PartitionLog {
 
     /// Nothing is appended any more: all there is gets written, sealed and saved.
     pub fn close(&mut self) {
+        // One that never got a byte is not needed: its name, where it has one, stays until a start.
+        self.segments.pop_empty();
         if let Some(last) = self.segments.iter_mut().next_back() {
             last.closed = true;
         }

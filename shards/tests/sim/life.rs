@@ -48,6 +48,8 @@ pub struct Plan {
     pub workers: usize,
     pub lives: usize,
     pub steps: usize,
+    /// Retention comes by now and then.
+    pub retain: bool,
 }
 
 /// How a life ends.
@@ -307,6 +309,7 @@ impl<'a> Life<'a> {
         match rng.below(100) {
             0..14 => self.send(model, producers, rng),
             14..17 => self.read_somewhere(model, rng),
+            17..19 if self.plan.retain && rng.chance(30) => self.retain(model, rng),
             17..19 => self.delete_somewhere(model, rng),
             19..56 => {
                 self.executor.step(rng);
@@ -451,6 +454,18 @@ impl<'a> Life<'a> {
         let deletion = Deletion { at: partition_of(partition), before: order };
         self.shard.with_mut(|shard| shard.delete_before(&deletion, promise));
         self.deleting.push(Deleting { reply, partition, to, before, in_range });
+    }
+
+    /// Looks for what is too old, at some time between the first batch and behind the last.
+    fn retain(&mut self, model: &mut Model, rng: &mut SimRng) {
+        for partition in 0..self.plan.partitions {
+            model.asks_deletion(partition, self.high_watermark(partition));
+        }
+        let now = NOW.plus(rng.below(model.batch_count() * 2) as i64);
+        let mut from = Some(0);
+        while let Some(place) = from {
+            from = self.shard.with_mut(|shard| shard.retain_piece(place, now)).next;
+        }
     }
 
     fn read(&mut self, partition: usize, offset: i64, bytes_max: u64, model: &Model) {

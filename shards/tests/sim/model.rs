@@ -131,6 +131,11 @@ impl Model {
         Ok(next)
     }
 
+    /// Batches that were made so far, and one.
+    pub fn batch_count(&self) -> u64 {
+        self.batches.len() as u64 + 1
+    }
+
     /// Somebody asks for the records below `offset` to be deleted.
     pub fn asks_deletion(&mut self, partition: usize, offset: i64) {
         let start = self.starts.entry(partition).or_default();

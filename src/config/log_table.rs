@@ -1,0 +1,48 @@
+//! Settings of the broker that concern logs and are no setting of topics.
+
+use super::broker::{NO_MAX, start};
+use super::setting::{Allowed, Setting};
+
+/// By name.
+pub(super) const LOG_SETTINGS: &[Setting] = &[
+    start(
+        "log.retention.check.interval.ms",
+        Allowed::Long { min: 1, max: i64::MAX },
+        Some("300000"),
+        "How often partitions are looked at for segments that retention gives up.",
+    ),
+    start(
+        "log.retention.clock.step.grace.ms",
+        Allowed::Long { min: 0, max: i64::MAX },
+        Some("3600000"),
+        "How long a clock that is ahead of the time that passed, because it stepped or because the \
+         broker was off, must stay so before records are old by it. Meanwhile they age as time \
+         passes. This setting is Millstream's own.",
+    ),
+    start(
+        "log.retention.hours",
+        Allowed::Int { min: -1, max: NO_MAX },
+        Some("168"),
+        "The default of `retention.ms` of topics in hours, when neither log.retention.ms nor \
+         log.retention.minutes is set; -1 is for ever.",
+    ),
+    start(
+        "log.retention.minutes",
+        Allowed::Int { min: -1, max: NO_MAX },
+        None,
+        "The default of `retention.ms` of topics in minutes, when log.retention.ms is not set; -1 \
+         is for ever.",
+    ),
+    start(
+        "log.roll.hours",
+        Allowed::Int { min: 1, max: NO_MAX },
+        Some("168"),
+        "The default of `segment.ms` of topics in hours, when log.roll.ms is not set.",
+    ),
+    start(
+        "log.roll.jitter.hours",
+        Allowed::Int { min: 0, max: NO_MAX },
+        Some("0"),
+        "The default of `segment.jitter.ms` of topics in hours, when log.roll.jitter.ms is not set.",
+    ),
+];

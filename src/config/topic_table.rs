@@ -1,0 +1,308 @@
+//! Every setting that a topic of Apache Kafka 4 has, and those of our own: what they may hold here.
+//!
+//! What this broker does not act on is in the table too, with the one value by which it always
+//! behaves: it is shown, and any other value is refused with the reason.
+
+use super::setting::{Allowed, Change, ConfigType, Setting};
+
+const ONE_NODE: &str = "a topic has one replica on this node";
+const ONE_TIER: &str = "everything is kept on this machine's own disk";
+const NO_COMPACTION: &str = "compaction is not offered";
+const FLUSHED: &str = "every acknowledged record is on stable storage first";
+
+/// The most of 32 and of 64 bits: no bound.
+const INT_MAX: i64 = i32::MAX as i64;
+const LONG_MAX: i64 = i64::MAX;
+
+/// Every setting a topic has, by name. What is not here is refused.
+pub const TOPIC_SETTINGS: &[Setting] = &[
+    topic(
+        "batch.validation",
+        Some("batch.validation"),
+        Allowed::OneOf(&["header", "deep"]),
+        "header",
+        "How closely a produced batch is looked at. `header` checks length, magic, CRC, codec and \
+         record count and stores the bytes as they came; `deep` also opens the batch, decompresses \
+         it within a memory bound and checks every record. This setting is Millstream's own.",
+    ),
+    topic(
+        "cleanup.policy",
+        Some("log.cleanup.policy"),
+        Allowed::Only {
+            kind: ConfigType::List,
+            value: "delete",
+            why: "compaction is not offered; see retention.ms for what is deleted",
+        },
+        "delete",
+        "What happens to old segments.",
+    ),
+    topic(
+        "compression.gzip.level",
+        Some("compression.gzip.level"),
+        only(ConfigType::Int, "-1", "batches are stored in the producer's own codec"),
+        "-1",
+        "How hard gzip works on batches that are compressed anew.",
+    ),
+    topic(
+        "compression.lz4.level",
+        Some("compression.lz4.level"),
+        only(ConfigType::Int, "9", "batches are stored in the producer's own codec"),
+        "9",
+        "How hard lz4 works on batches that are compressed anew.",
+    ),
+    topic(
+        "compression.type",
+        Some("compression.type"),
+        only(ConfigType::Text, "producer", "batches are stored in the producer's own codec"),
+        "producer",
+        "The codec of stored batches: always the one their producer chose.",
+    ),
+    topic(
+        "compression.zstd.level",
+        Some("compression.zstd.level"),
+        only(ConfigType::Int, "3", "batches are stored in the producer's own codec"),
+        "3",
+        "How hard zstd works on batches that are compressed anew.",
+    ),
+    topic(
+        "delete.retention.ms",
+        Some("log.cleaner.delete.retention.ms"),
+        only(ConfigType::Long, "86400000", NO_COMPACTION),
+        "86400000",
+        "How long a compacted topic keeps the marks of deleted keys.",
+    ),
+    topic(
+        "file.delete.delay.ms",
+        Some("log.segment.delete.delay.ms"),
+        only(
+            ConfigType::Long,
+            "0",
+            "files of deleted records go at once, and whoever reads them keeps them open",
+        ),
+        "0",
+        "How long the file of a deleted segment stays.",
+    ),
+    topic(
+        "flush.messages",
+        Some("log.flush.interval.messages"),
+        only(ConfigType::Long, "1", FLUSHED),
+        "1",
+        "How many records may be acknowledged ahead of the flush that makes them durable.",
+    ),
+    topic(
+        "flush.ms",
+        Some("log.flush.interval.ms"),
+        only(ConfigType::Long, "9223372036854775807", FLUSHED),
+        "9223372036854775807",
+        "How long an acknowledged record may wait for the flush that makes it durable.",
+    ),
+    topic(
+        "follower.replication.throttled.replicas",
+        None,
+        only(ConfigType::List, "", ONE_NODE),
+        "",
+        "Replicas that are slowed down while they catch up.",
+    ),
+    topic(
+        "index.interval.bytes",
+        Some("log.index.interval.bytes"),
+        only(ConfigType::Int, "4096", "the offset index has one entry each 4096 bytes"),
+        "4096",
+        "The distance in bytes between entries of a segment's offset index.",
+    ),
+    topic(
+        "leader.replication.throttled.replicas",
+        None,
+        only(ConfigType::List, "", ONE_NODE),
+        "",
+        "Leaders that are slowed down while others catch up.",
+    ),
+    topic(
+        "local.retention.bytes",
+        Some("log.local.retention.bytes"),
+        only(ConfigType::Long, "-2", ONE_TIER),
+        "-2",
+        "How much of a tiered partition stays on the local disk; -2 is as retention.bytes says.",
+    ),
+    topic(
+        "local.retention.ms",
+        Some("log.local.retention.ms"),
+        only(ConfigType::Long, "-2", ONE_TIER),
+        "-2",
+        "How long records of a tiered topic stay on the local disk; -2 is as retention.ms says.",
+    ),
+    topic(
+        "max.compaction.lag.ms",
+        Some("log.cleaner.max.compaction.lag.ms"),
+        only(ConfigType::Long, "9223372036854775807", NO_COMPACTION),
+        "9223372036854775807",
+        "How long a record of a compacted topic may wait for compaction.",
+    ),
+    topic(
+        "max.message.bytes",
+        Some("message.max.bytes"),
+        Allowed::Int { min: 0, max: INT_MAX },
+        "1048588",
+        "The largest record batch that is accepted, in bytes as stored (after compression).",
+    ),
+    topic(
+        "message.timestamp.after.max.ms",
+        Some("log.message.timestamp.after.max.ms"),
+        Allowed::Long { min: 0, max: LONG_MAX },
+        "3600000",
+        "How far a record's CreateTime may lie ahead of the broker's clock. Not used with \
+         LogAppendTime.",
+    ),
+    topic(
+        "message.timestamp.before.max.ms",
+        Some("log.message.timestamp.before.max.ms"),
+        Allowed::Long { min: 0, max: LONG_MAX },
+        "9223372036854775807",
+        "How far a record's CreateTime may lie behind the broker's clock. Not used with \
+         LogAppendTime.",
+    ),
+    topic(
+        "message.timestamp.type",
+        Some("log.message.timestamp.type"),
+        Allowed::OneOf(&["CreateTime", "LogAppendTime"]),
+        "CreateTime",
+        "Whose clock a record's timestamp is: the producer's (CreateTime) or the broker's at the \
+         append (LogAppendTime).",
+    ),
+    topic(
+        "min.cleanable.dirty.ratio",
+        Some("log.cleaner.min.cleanable.ratio"),
+        only(ConfigType::Double, "0.5", NO_COMPACTION),
+        "0.5",
+        "The share of a compacted topic's log that must be new before it is compacted.",
+    ),
+    topic(
+        "min.compaction.lag.ms",
+        Some("log.cleaner.min.compaction.lag.ms"),
+        only(ConfigType::Long, "0", NO_COMPACTION),
+        "0",
+        "How long a record of a compacted topic is safe from compaction.",
+    ),
+    topic(
+        "min.insync.replicas",
+        Some("min.insync.replicas"),
+        Allowed::Int { min: 1, max: INT_MAX },
+        "1",
+        "How many in-sync replicas an acks=all write needs. A topic has one replica on this node: \
+         with more than 1 such writes are refused with NOT_ENOUGH_REPLICAS, as Apache Kafka does.",
+    ),
+    topic(
+        "preallocate",
+        Some("log.preallocate"),
+        only(
+            ConfigType::Boolean,
+            "false",
+            "the commit journal is preallocated, segments need not be",
+        ),
+        "false",
+        "Whether a new segment file is given its full size at once.",
+    ),
+    topic(
+        "remote.log.copy.disable",
+        None,
+        only(ConfigType::Boolean, "false", ONE_TIER),
+        "false",
+        "Whether a tiered topic stops copying its records away.",
+    ),
+    topic(
+        "remote.log.delete.on.disable",
+        None,
+        only(ConfigType::Boolean, "false", ONE_TIER),
+        "false",
+        "Whether a topic's records in another tier go when that is switched off.",
+    ),
+    topic(
+        "remote.storage.enable",
+        None,
+        only(ConfigType::Boolean, "false", ONE_TIER),
+        "false",
+        "Whether a topic's records are copied to another tier.",
+    ),
+    topic(
+        "retention.bytes",
+        Some("log.retention.bytes"),
+        Allowed::Long { min: -1, max: LONG_MAX },
+        "-1",
+        "How large a partition may grow before its oldest segments are deleted; -1 is no limit. \
+         As much as this always stays.",
+    ),
+    topic(
+        "retention.ms",
+        Some("log.retention.ms"),
+        Allowed::Long { min: -1, max: LONG_MAX },
+        "604800000",
+        "How long records are kept; -1 is for ever. A segment goes when its newest record is older \
+         than this, and the open one is closed for it. Records stamped in the future stay until \
+         that time has come.",
+    ),
+    topic(
+        "segment.bytes",
+        Some("log.segment.bytes"),
+        Allowed::Int { min: 16 * 1024, max: INT_MAX },
+        "1073741824",
+        "The size at which a segment file is closed and the next one begun. A batch that is \
+         larger than this is refused.",
+    ),
+    topic(
+        "segment.index.bytes",
+        Some("log.index.size.max.bytes"),
+        Allowed::Int { min: 1024, max: INT_MAX },
+        "10485760",
+        "The size of its offset index at which a segment is closed and the next one begun.",
+    ),
+    topic(
+        "segment.jitter.ms",
+        Some("log.roll.jitter.ms"),
+        Allowed::Long { min: 0, max: LONG_MAX },
+        "0",
+        "The most that is taken off segment.ms, differently for each segment, so that not all \
+         partitions begin a new one at once.",
+    ),
+    topic(
+        "segment.ms",
+        Some("log.roll.ms"),
+        Allowed::Long { min: 1, max: LONG_MAX },
+        "604800000",
+        "How much later than the first record of a segment a record may be before the next segment \
+         is begun for it. Records without a timestamp count by the broker's clock.",
+    ),
+    topic(
+        "unclean.leader.election.enable",
+        Some("unclean.leader.election.enable"),
+        only(ConfigType::Boolean, "false", ONE_NODE),
+        "false",
+        "Whether a replica that is not in sync may become leader and so lose records.",
+    ),
+];
+
+/// Broker settings in a coarser unit that give a topic setting its default where the broker's own
+/// (`log.retention.ms` for `retention.ms`) is not set: their names, and how many milliseconds one
+/// is. The first that is set counts.
+pub fn coarser(topic_setting: &str) -> &'static [(&'static str, i64)] {
+    match topic_setting {
+        "retention.ms" => &[("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)],
+        "segment.ms" => &[("log.roll.hours", 3_600_000)],
+        "segment.jitter.ms" => &[("log.roll.jitter.hours", 3_600_000)],
+        _ => &[],
+    }
+}
+
+const fn only(kind: ConfigType, value: &'static str, why: &'static str) -> Allowed {
+    Allowed::Only { kind, value, why }
+}
+
+const fn topic(
+    name: &'static str,
+    broker_name: Option<&'static str>,
+    allowed: Allowed,
+    default: &'static str,
+    doc: &'static str,
+) -> Setting {
+    let default = Some(default);
+    Setting { name, allowed, default, change: Change::AnyTime, broker_name, doc }
+}
