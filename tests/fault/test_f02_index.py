@@ -21,7 +21,7 @@ from rawkafka import offsets
 TOPIC, PARTITIONS = "indexed", 90
 BATCHES, RECORDS, VALUE_BYTES = 60, 4, 1000
 T0, STEP_MS = 1_700_000_000_000, 1000
-CONFIG = {"segment.bytes": "65536"}
+CONFIG = {"segment.bytes": "65536", "retention.ms": "-1"}
 BUILT_AGAIN = re.compile(r"rebuilt indexes|built again from the log")
 
 

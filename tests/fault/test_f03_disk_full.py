@@ -2,7 +2,7 @@
 
 Single-node produce part: plain, idempotent and librdkafka producers, reads,
 metadata, deletion of topics and of records as the ways to free space. Groups,
-transactions, retention and MQTT have no tests here.
+transactions and MQTT have no tests here; retention is in test_retention.py.
 """
 
 import os

@@ -98,7 +98,8 @@ def with_java(path, *args):
     return command
 
 
-ONLINE = {"auto.create.topics.enable": "false"}
+# Requests carry timestamps of some day: nothing is deleted for its age meanwhile.
+ONLINE = {"auto.create.topics.enable": "false", "log.retention.ms": "-1"}
 GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
                          "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "6000",
                          "group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "1000"})

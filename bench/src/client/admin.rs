@@ -64,7 +64,8 @@ impl Admin {
         read(&answer)
     }
 
-    /// Creates a topic with settings and waits until all of its partitions have a leader.
+    /// Creates a topic with settings and waits until all of its partitions have a leader. Its records
+    /// stay, however old their timestamps are.
     pub fn create(
         &mut self,
         name: &str,
@@ -76,8 +77,9 @@ impl Admin {
                 name,
                 num_partitions: partitions,
                 replication_factor: 1,
-                configs: configs
+                configs: [("retention.ms", "-1")]
                     .iter()
+                    .chain(configs)
                     .map(|(name, value)| ct::CreatableTopicConfig { name, value: Some(value) })
                     .collect(),
                 ..ct::CreatableTopic::default()
