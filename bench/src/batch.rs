@@ -17,6 +17,13 @@
 
 use anyhow::{Result, bail, ensure};
 
+/// Compression, with the head of the records stored as it is.
+pub mod codec;
+/// What may come back, recognised by its checksum.
+pub mod known;
+/// Batches that are built once and stamped for each sending.
+pub mod template;
+
 /// Bytes of a batch before its first record.
 pub const HEADER_BYTES: usize = 61;
 
@@ -41,7 +48,7 @@ impl Batch {
         let mut bytes = vec![0; HEADER_BYTES];
         let mut records = 0i32;
         for value in values {
-            put_record(&mut bytes, records, value);
+            put_record(&mut bytes, records, None, value);
             records += 1;
         }
         assert!(records > 0, "a batch holds at least one record, not {records}");
@@ -155,12 +162,13 @@ fn check(batch: &[u8]) -> Result<Seen<'_>> {
     Ok(Seen { base_offset, records: records.unsigned_abs(), crc: stored, bytes: batch })
 }
 
-fn put_record(out: &mut Vec<u8>, offset_delta: i32, value: &[u8]) {
-    let mut body = Vec::with_capacity(value.len() + 16);
+fn put_record(out: &mut Vec<u8>, offset_delta: i32, key: Option<&[u8]>, value: &[u8]) {
+    let mut body = Vec::with_capacity(value.len() + 32);
     body.push(0); // attributes
     put_varint(&mut body, 0); // timestamp delta
     put_varint(&mut body, i64::from(offset_delta));
-    put_varint(&mut body, -1); // no key
+    put_varint(&mut body, key.map_or(-1, |key| key.len() as i64));
+    body.extend_from_slice(key.unwrap_or_default());
     put_varint(&mut body, value.len() as i64);
     body.extend_from_slice(value);
     put_varint(&mut body, 0); // no headers
@@ -178,14 +186,20 @@ fn take_record<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     take_varint(&mut body)?;
     take_varint(&mut body)?;
     let key = take_varint(&mut body)?;
-    ensure!(key == -1, "a record has a key of {key} bytes, and none was sent");
+    if let Ok(key) = usize::try_from(key) {
+        ensure!(key <= body.len(), "a key of {key} bytes in a record of {length}");
+        body = &body[key..];
+    }
     let value = usize::try_from(take_varint(&mut body)?)?;
     ensure!(value <= body.len(), "a value of {value} bytes in a record of {length}");
     Ok(&body[..value])
 }
 
 fn put_varint(out: &mut Vec<u8>, value: i64) {
-    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    put_unsigned(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+fn put_unsigned(out: &mut Vec<u8>, mut rest: u64) {
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
         rest >>= 7;
