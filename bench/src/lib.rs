@@ -35,5 +35,7 @@ pub mod null;
 pub mod options;
 /// Broker processes: start, watch, stop.
 pub mod process;
+/// One workload, open loop, every batch checked.
+pub mod run;
 /// Minutes of everything at once, each record checked.
 pub mod soak;

@@ -1,5 +1,6 @@
 //! One blocking connection for what is asked once: versions, topics, offsets.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -26,6 +27,10 @@ pub struct Admin {
     correlation: i32,
     /// What this client and the broker both speak.
     pub versions: Versions,
+    /// API key -> lowest and highest version of the broker.
+    served: BTreeMap<i16, (i16, i16)>,
+    /// Features that are in force, with their levels (KIP-584).
+    features: BTreeMap<String, i16>,
 }
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -39,9 +44,36 @@ impl Admin {
             .with_context(|| format!("no broker listens at {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-        let mut admin = Admin { stream, correlation: 0, versions: Versions::NEWEST };
-        admin.versions = admin.agree()?;
+        let mut admin = Admin {
+            stream,
+            correlation: 0,
+            versions: Versions::NEWEST,
+            served: BTreeMap::new(),
+            features: BTreeMap::new(),
+        };
+        admin.agree()?;
+        admin.versions = Versions {
+            produce: admin.version(ApiKey::Produce, Versions::NEWEST.produce)?,
+            fetch: admin.version(ApiKey::Fetch, Versions::NEWEST.fetch)?,
+            metadata: admin.version(ApiKey::Metadata, Versions::NEWEST.metadata)?,
+        };
         Ok(admin)
+    }
+
+    /// The newest version that the broker serves and that is not above `ours`.
+    ///
+    /// # Errors
+    /// When the broker has none.
+    pub fn version(&self, key: ApiKey, ours: i16) -> Result<i16> {
+        match self.served.get(&key.number()) {
+            Some((least, newest)) if *least <= ours => Ok(ours.min(*newest)),
+            _ => bail!("the broker does not serve {} up to version {ours}", key.name()),
+        }
+    }
+
+    /// The level of a feature that is in force, 0 without.
+    pub fn feature(&self, name: &str) -> i16 {
+        self.features.get(name).copied().unwrap_or(0)
     }
 
     /// Sends a request and waits for its answer, whose bytes are handed to `read`.
@@ -86,8 +118,9 @@ impl Admin {
             }],
             ..ct::CreateTopicsRequest::default()
         };
-        self.ask(&request, 7, |bytes| {
-            let response: ct::CreateTopicsResponse<'_> = body(7, bytes)?;
+        let version = self.version(ApiKey::CreateTopics, 7)?;
+        self.ask(&request, version, |bytes| {
+            let response: ct::CreateTopicsResponse<'_> = body(version, bytes)?;
             for topic in &response.topics {
                 ensure!(
                     topic.error_code == 0,
@@ -119,8 +152,9 @@ impl Admin {
             ..lo::ListOffsetsRequest::default()
         };
         let mut ends = vec![-1; usize::try_from(topic.partitions)?];
-        self.ask(&request, 7, |bytes| {
-            let response: lo::ListOffsetsResponse<'_> = body(7, bytes)?;
+        let version = self.version(ApiKey::ListOffsets, 7)?;
+        self.ask(&request, version, |bytes| {
+            let response: lo::ListOffsetsResponse<'_> = body(version, bytes)?;
             for part in response.topics.iter().flat_map(|topic| &topic.partitions) {
                 ensure!(part.error_code == 0, "ListOffsets: error {}", part.error_code);
                 ends[usize::try_from(part.partition_index)?] = part.offset;
@@ -131,25 +165,23 @@ impl Admin {
         Ok(ends)
     }
 
-    fn agree(&mut self) -> Result<Versions> {
+    fn agree(&mut self) -> Result<()> {
         let request = av::ApiVersionsRequest {
             client_software_name: "millstream-bench",
             client_software_version: env!("CARGO_PKG_VERSION"),
         };
-        self.ask(&request, 3, |bytes| {
-            let response: av::ApiVersionsResponse = body(3, bytes)?;
+        let (served, features) = self.ask(&request, 3, |bytes| {
+            let response: av::ApiVersionsResponse<'_> = body(3, bytes)?;
             ensure!(response.error_code == 0, "ApiVersions: error {}", response.error_code);
-            let newest = |key: ApiKey, ours: i16| -> Result<i16> {
-                match response.api_keys.iter().find(|row| row.api_key == key.number()) {
-                    Some(row) => Ok(row.max_version.min(ours)),
-                    None => bail!("the broker does not serve {}", key.name()),
-                }
-            };
-            Ok(Versions {
-                produce: newest(ApiKey::Produce, Versions::NEWEST.produce)?,
-                fetch: newest(ApiKey::Fetch, Versions::NEWEST.fetch)?,
-            })
-        })
+            let keys = response.api_keys.iter();
+            let features = response.finalized_features.iter();
+            Ok((
+                keys.map(|row| (row.api_key, (row.min_version, row.max_version))).collect(),
+                features.map(|row| (row.name.to_owned(), row.max_version_level)).collect(),
+            ))
+        })?;
+        (self.served, self.features) = (served, features);
+        Ok(())
     }
 
     fn await_leaders(&mut self, name: &str, partitions: i32) -> Result<Topic> {
@@ -175,8 +207,9 @@ impl Admin {
             allow_auto_topic_creation: false,
             ..md::MetadataRequest::default()
         };
-        self.ask(&request, 12, |bytes| {
-            let response: md::MetadataResponse<'_> = body(12, bytes)?;
+        let version = self.version(ApiKey::Metadata, 12)?;
+        self.ask(&request, version, |bytes| {
+            let response: md::MetadataResponse<'_> = body(version, bytes)?;
             let led = |topic: &md::MetadataResponseTopic<'_>| {
                 topic.error_code == 0
                     && topic.partitions.len() == usize::try_from(partitions).unwrap_or(0)

@@ -1,22 +1,17 @@
-//! Many connections on one thread: one epoll set, vectored writes of prebuilt frames, answers
-//! handed out as slices of the read buffer.
+//! Many connections on one thread: one epoll set, answers handed out as slices of the read buffer.
 
-use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{Timespec, epoll};
 
-use super::Frame;
+use super::output::{Output, Outputs};
 
 /// Bytes a read asks for when no larger frame is known to be coming.
-const READ_BYTES: usize = 64 * 1024;
-/// Pieces of one vectored write; two make a request.
-const PIECES_MAX: usize = 128;
+const READ_BYTES: usize = 256 * 1024;
 /// Events of one wait.
 const EVENTS_MAX: usize = 256;
 /// Largest answer. Nothing we ask for is larger; more is a broken stream.
@@ -29,12 +24,8 @@ pub struct Driver {
     epoll: OwnedFd,
     inputs: Vec<Input>,
     outputs: Outputs,
-}
-
-/// The sending halves; a handler of answers may send on any of them.
-pub struct Outputs {
-    list: Vec<Output>,
-    dirty: Vec<usize>,
+    /// Where connections read that hold no half of an answer: most of them, most of the time.
+    shared: Vec<u8>,
 }
 
 /// One answer, in the order of the requests of its connection.
@@ -55,22 +46,6 @@ struct Input {
     end: usize,
 }
 
-struct Output {
-    stream: TcpStream,
-    queue: VecDeque<Piece>,
-    open: VecDeque<(i32, u64)>,
-    correlation: i32,
-    dirty: bool,
-    wants_write: bool,
-}
-
-/// A request on its way: its own head, the shared rest, and how much of both is gone.
-struct Piece {
-    head: [u8; Frame::HEAD_BYTES],
-    frame: Rc<Frame>,
-    sent: usize,
-}
-
 impl Driver {
     /// Opens `connections` of them.
     pub fn connect(address: SocketAddr, connections: usize) -> Result<Driver> {
@@ -78,7 +53,8 @@ impl Driver {
         let mut driver = Driver {
             epoll,
             inputs: Vec::new(),
-            outputs: Outputs { list: Vec::new(), dirty: Vec::new() },
+            outputs: Outputs::default(),
+            shared: vec![0; READ_BYTES],
         };
         for index in 0..connections {
             driver.add(address).with_context(|| {
@@ -100,14 +76,7 @@ impl Driver {
         let data = epoll::EventData::new_u64(index as u64);
         epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
         self.inputs.push(Input::default());
-        self.outputs.list.push(Output {
-            stream,
-            queue: VecDeque::new(),
-            open: VecDeque::new(),
-            correlation: 0,
-            dirty: false,
-            wants_write: false,
-        });
+        self.outputs.list.push(Output::new(stream));
         Ok(index)
     }
 
@@ -189,42 +158,36 @@ impl Driver {
         handler: &mut impl FnMut(Response<'_>, &mut Outputs) -> Result<()>,
     ) -> Result<usize> {
         let input = &mut self.inputs[index];
-        let room = input.prepare()?;
-        match (&self.outputs.list[index].stream).read(room) {
+        let room =
+            if input.is_empty() { self.shared.as_mut_slice() } else { input.prepare()? };
+        let read = match (&self.outputs.list[index].stream).read(room) {
             Ok(0) => bail!(
                 "the broker closed connection {index} with {} requests open",
-                self.outputs.list[index].open.len()
+                self.outputs.open_on(index)
             ),
-            Ok(read) => input.end += read,
+            Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(error) => return Err(error).with_context(|| format!("connection {index}")),
+        };
+        let outputs = &mut self.outputs;
+        if !input.is_empty() {
+            input.end += read;
+            let (used, answers) =
+                frames(&input.buffer[input.start..input.end], index, outputs, handler)?;
+            input.start += used;
+            return Ok(answers);
         }
-        let mut answers = 0;
-        while let Some(length) = input.frame()? {
-            let from = input.start + 4;
-            input.start = from + length;
-            let frame = &input.buffer[from..from + length];
-            let Some((id, _)) = frame.split_first_chunk::<4>() else {
-                bail!("an answer of {length} bytes on connection {index}")
-            };
-            let id = i32::from_be_bytes(*id);
-            let Some((expected, tag)) = self.outputs.list[index].open.pop_front() else {
-                bail!("connection {index} answered {id}, and nothing is open")
-            };
-            ensure!(id == expected, "connection {index} answered {id} before {expected}");
-            answers += 1;
-            let response =
-                Response { connection: index, tag, bytes: frame, wire_bytes: length + 4 };
-            handler(response, &mut self.outputs)?;
-        }
+        let bytes = &self.shared[..read];
+        let (used, answers) = frames(bytes, index, outputs, handler)?;
+        self.inputs[index].keep(&bytes[used..]);
         Ok(answers)
     }
 
     fn flush(&mut self) -> Result<()> {
         while let Some(index) = self.outputs.dirty.pop() {
+            self.outputs.list[index].dirty = false;
+            let done = self.outputs.write(index).with_context(|| format!("connection {index}"))?;
             let output = &mut self.outputs.list[index];
-            output.dirty = false;
-            let done = output.write().with_context(|| format!("connection {index}"))?;
             if done == output.wants_write {
                 output.wants_write = !done;
                 let mut flags = epoll::EventFlags::IN;
@@ -234,36 +197,6 @@ impl Driver {
             }
         }
         Ok(())
-    }
-}
-
-impl Outputs {
-    /// Queues a request; it leaves with the next turn.
-    pub fn send(&mut self, connection: usize, frame: &Rc<Frame>, tag: u64) {
-        let output = &mut self.list[connection];
-        output.correlation = output.correlation.wrapping_add(1);
-        let head = frame.head(output.correlation);
-        output.open.push_back((output.correlation, tag));
-        output.queue.push_back(Piece { head, frame: Rc::clone(frame), sent: 0 });
-        self.mark(connection);
-    }
-
-    /// Requests without an answer, on all connections.
-    pub fn open(&self) -> usize {
-        self.list.iter().map(|output| output.open.len()).sum()
-    }
-
-    /// Requests without an answer on one connection.
-    pub fn open_on(&self, connection: usize) -> usize {
-        self.list[connection].open.len()
-    }
-
-    fn mark(&mut self, connection: usize) {
-        let output = &mut self.list[connection];
-        if !output.dirty {
-            output.dirty = true;
-            self.dirty.push(connection);
-        }
     }
 }
 
@@ -286,54 +219,51 @@ impl Input {
         Ok(&mut self.buffer[self.end..])
     }
 
-    /// Length of the frame at hand when all of it is here.
-    fn frame(&self) -> Result<Option<usize>> {
-        let length = self.declared()?;
-        Ok(length.filter(|length| length + 4 <= self.end - self.start))
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Keeps the beginning of an answer.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.buffer.len() < bytes.len() {
+            self.buffer.resize(bytes.len(), 0);
+        }
+        self.buffer[..bytes.len()].copy_from_slice(bytes);
+        (self.start, self.end) = (0, bytes.len());
     }
 
     fn declared(&self) -> Result<Option<usize>> {
-        let have = &self.buffer[self.start..self.end];
-        let Some((length, _)) = have.split_first_chunk::<4>() else { return Ok(None) };
-        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        ensure!(length <= FRAME_BYTES_MAX, "the broker announces an answer of {length} bytes");
-        Ok(Some(length))
+        declared(&self.buffer[self.start..self.end])
     }
 }
 
-impl Output {
-    /// Writes as much of the queue as the socket takes; whether that was all.
-    fn write(&mut self) -> Result<bool> {
-        while !self.queue.is_empty() {
-            let mut slices = std::array::from_fn::<_, PIECES_MAX, _>(|_| IoSlice::new(&[]));
-            let mut used = 0;
-            for piece in self.queue.iter().take(PIECES_MAX / 2) {
-                let tail = piece.frame.tail();
-                let head_left = &piece.head[piece.sent.min(piece.head.len())..];
-                let tail_left = &tail[piece.sent.saturating_sub(piece.head.len())..];
-                slices[used] = IoSlice::new(head_left);
-                slices[used + 1] = IoSlice::new(tail_left);
-                used += 2;
-            }
-            match (&self.stream).write_vectored(&slices[..used]) {
-                Ok(written) => self.advance(written),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(true)
-    }
+fn declared(bytes: &[u8]) -> Result<Option<usize>> {
+    let Some((length, _)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    ensure!(length <= FRAME_BYTES_MAX, "the broker announces an answer of {length} bytes");
+    Ok(Some(length))
+}
 
-    fn advance(&mut self, mut written: usize) {
-        while let Some(piece) = self.queue.front_mut() {
-            let left = piece.head.len() + piece.frame.tail().len() - piece.sent;
-            if written < left {
-                piece.sent += written;
-                return;
-            }
-            written -= left;
-            self.queue.pop_front();
-        }
-        assert_eq!(written, 0, "the kernel took more bytes than it was given");
+/// Hands out the whole answers in `bytes`; how many bytes they are, and how many answers.
+fn frames(
+    bytes: &[u8],
+    connection: usize,
+    outputs: &mut Outputs,
+    handler: &mut impl FnMut(Response<'_>, &mut Outputs) -> Result<()>,
+) -> Result<(usize, usize)> {
+    let (mut used, mut answers) = (0, 0);
+    while let Some(length) = declared(&bytes[used..])?
+        && used + 4 + length <= bytes.len()
+    {
+        let frame = &bytes[used + 4..used + 4 + length];
+        used += 4 + length;
+        let Some((id, _)) = frame.split_first_chunk::<4>() else {
+            bail!("an answer of {length} bytes on connection {connection}")
+        };
+        let tag = outputs.answered(connection, i32::from_be_bytes(*id))?;
+        answers += 1;
+        let response = Response { connection, tag, bytes: frame, wire_bytes: length + 4 };
+        handler(response, outputs)?;
     }
+    Ok((used, answers))
 }

@@ -15,11 +15,12 @@ const CLIENT_ID: &str = "millstream-bench";
 pub struct Versions {
     pub produce: i16,
     pub fetch: i16,
+    pub metadata: i16,
 }
 
 impl Versions {
     /// The newest this client speaks: topic ids, as today's clients send them.
-    pub const NEWEST: Versions = Versions { produce: 13, fetch: 17 };
+    pub const NEWEST: Versions = Versions { produce: 13, fetch: 17, metadata: 12 };
 }
 
 /// A request, whole, with its length, sent any number of times under new correlation ids.
