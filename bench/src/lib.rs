@@ -1,9 +1,9 @@
 //! Load generator and micro-benchmarks of the Millstream broker.
 //!
-//! `figures` measures a broker that it starts itself; each figure is a ratio within one run or CPU
-//! time per message, because absolute times do not carry over from machine to machine. `latency`
-//! drives a constant rate from intended send times. `groups` commits
-//! offsets for many consumer groups. `soak`
+//! `run` drives workloads of any shape, open loop, against any broker that speaks the protocol;
+//! `compare` sets two of its results beside each other. `figures` measures a broker that it starts itself; each figure is a ratio within one run or CPU
+//! time per message, because absolute times do not carry over from machine to machine. `groups`
+//! commits offsets for many consumer groups. `soak`
 //! keeps every path busy for minutes and checks each record. `null` is a server that does no work, which shows
 //! what the client itself can do. `micro` asks small questions of single functions. `bench/README.md` is the manual.
 //!
@@ -23,8 +23,6 @@ pub mod figures;
 pub mod groups;
 /// Facts about this machine that a result needs beside it.
 pub mod host;
-/// Constant rate, latency from intended send times.
-pub mod latency;
 /// Closed loops of Produce and Fetch.
 pub mod load;
 /// Questions to single functions.
@@ -35,7 +33,11 @@ pub mod null;
 pub mod options;
 /// Broker processes: start, watch, stop.
 pub mod process;
+/// Results: table, JSON, page, ratios.
+pub mod report;
 /// One workload, open loop, every batch checked.
 pub mod run;
 /// Minutes of everything at once, each record checked.
 pub mod soak;
+/// Workloads by file and by name.
+pub mod workload;

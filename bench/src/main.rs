@@ -1,12 +1,13 @@
 //! `millstream-bench COMMAND [--option value]`: see `bench/README.md`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
 use millstream_bench::load::command as load;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, groups, latency, micro, null, soak};
+use millstream_bench::{figures, groups, micro, null, report, run, soak, workload};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -14,9 +15,17 @@ static HEAP: Counting = Counting;
 const HELP: &str = "\
 millstream-bench figures [--broker PATH] [--data DIR] [--out JSON] [--only NAME,..] [--quick]
                          [--assert] [--settings 'NAME=VALUE ..'] [--attach HOST:PORT --pid PID]
-millstream-bench latency [--rate N] [--connections N] [--partitions N] [--records N] [--size BYTES]
-                         [--warm-up S] [--seconds S] [--spin] [--broker PATH] [--cores N]
-                         [--data DIR] [--out JSON] [--attach HOST:PORT --pid PID]
+millstream-bench run [--workload NAME|FILE[,..]] [--driver FILE] [--out DIR] [--ceiling] [--quiet]
+                     [--attach HOST:PORT [--pid PID] | --null | --broker PATH [--cores N|all]
+                      [--settings 'NAME=VALUE ..']] [--data DIR] [--name TEXT]
+                     [--topics N] [--partitions N] [--producers N] [--consumers N]
+                     [--subscriptions N] [--reading tail|backfill|none] [--backlog-mb N]
+                     [--size BYTES] [--records N] [--spread N] [--keyed] [--random SHARE]
+                     [--codec NAME] [--acks 0|1|all] [--in-flight N] [--rate MESSAGES]
+                     [--transactions REQUESTS] [--abort-every N] [--idle N] [--threads N] [--spin]
+                     [--warm-up S] [--seconds S] [--interval S]
+millstream-bench compare A.json B.json
+millstream-bench workloads
 millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
                         [--broker PATH] [--cores N] [--data DIR] [--out JSON]
                         [--attach HOST:PORT --pid PID]
@@ -31,7 +40,7 @@ millstream-bench null --listen HOST:PORT
 bench/README.md explains each.";
 
 fn main() -> ExitCode {
-    match run() {
+    match command() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -41,12 +50,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool> {
+fn command() -> Result<bool> {
     let mut words = std::env::args().skip(1);
     let command = words.next().unwrap_or_default();
     match command.as_str() {
+        "run" => run::command::run(Options::parse(words, run::command::FLAGS)?),
+        "compare" => {
+            let files: Vec<PathBuf> = words.map(PathBuf::from).collect();
+            let [one, other] = files.as_slice() else { bail!("compare A.json B.json") };
+            report::compare::run(one, other)
+        }
+        "workloads" => {
+            for (name, text) in workload::NAMED {
+                let about = text.lines().take_while(|line| line.starts_with('#'));
+                let about: Vec<&str> = about.map(|line| line.trim_start_matches("# ")).collect();
+                println!("{name:28} {}", about.join(" "));
+            }
+            Ok(true)
+        }
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
-        "latency" => latency::run(Options::parse(words, latency::FLAGS)?),
         "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "micro" => micro::run(Options::parse(words, &[])?),

@@ -109,6 +109,13 @@ impl Broker {
         self.stop_keeping().map(|(took, _)| took)
     }
 
+    /// Ends a null server, which knows no end of its own.
+    pub fn stop_null(mut self) {
+        if let Some(mut running) = self.child.take() {
+            running.child.end();
+        }
+    }
+
     /// As [`Broker::stop`]; the data directory lives on.
     pub fn stop_keeping(&mut self) -> Result<(Duration, Option<TempDir>)> {
         let Some(mut running) = self.child.take() else { return Ok((Duration::ZERO, None)) };

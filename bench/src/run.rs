@@ -1,6 +1,8 @@
 //! One workload against one broker: open loop or as fast as possible, every batch checked, everything
 //! that the kernel says about the broker beside it.
 
+/// The command.
+pub mod command;
 mod conduct;
 mod consumer;
 mod ledger;

@@ -177,8 +177,7 @@ fn lost_repeated_and_damaged_batches_end_in_a_bad_verdict() {
     let damaged = run(&plan, Lies { flip: 50, ..Lies::default() }).checks;
     assert!(damaged.faults.corrupt > 0 && !damaged.hold(-1), "{damaged:?}");
     // Readers of a backlog notice the same.
-    let backfill =
-        Plan { reading: Some(Reading::Backfill), backlog_bytes: 1 << 20, ..plan };
+    let backfill = Plan { reading: Some(Reading::Backfill), backlog_bytes: 1 << 20, ..plan };
     let lost = run(&backfill, Lies { lose: 50, ..Lies::default() }).checks;
     assert!(lost.faults.lost > 0 && !lost.hold(-1), "{lost:?}");
 }

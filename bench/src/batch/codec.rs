@@ -23,8 +23,7 @@ pub enum Codec {
 
 impl Codec {
     /// All of them.
-    pub const ALL: [Codec; 5] =
-        [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+    pub const ALL: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
     /// Kafka's word for it.
     pub const fn name(self) -> &'static str {
@@ -143,8 +142,7 @@ const LZ4_DESCRIPTOR_BYTES: usize = 7;
 
 fn lz4(rest: &[u8]) -> Result<Vec<u8>> {
     use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
-    let info =
-        FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
+    let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
     let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
     encoder.write_all(rest)?;
     let frame = encoder.finish().context("an lz4 frame")?;

@@ -103,7 +103,8 @@ impl Known {
 
     fn judge(&self, batch: &[u8], records: u32) -> What {
         let stored = u32::from_be_bytes(array(batch, CRC_AT));
-        if stored != crc32c::crc32c(&batch[CRC_FROM..]) || i32_at(batch, 57).unsigned_abs() != records
+        if stored != crc32c::crc32c(&batch[CRC_FROM..])
+            || i32_at(batch, 57).unsigned_abs() != records
         {
             return What::Corrupt;
         }

@@ -167,7 +167,8 @@ impl Template {
         let stamp_at = head_at + stamp_end - STAMP_BYTES;
         let trailer_at = stamp_at + STAMP_BYTES;
         bytes[trailer_at..trailer_at + codec.trailer_bytes()].fill(0);
-        bytes[8..12].copy_from_slice(&i32::try_from(packed.len() + HEADER_BYTES - 12)?.to_be_bytes());
+        bytes[8..12]
+            .copy_from_slice(&i32::try_from(packed.len() + HEADER_BYTES - 12)?.to_be_bytes());
         bytes[12..16].copy_from_slice(&(-1i32).to_be_bytes());
         bytes[16] = 2;
         bytes[22] = codec as u8 | if content.transactional { TRANSACTIONAL } else { 0 };
@@ -226,8 +227,7 @@ impl Template {
             let trailer = self.codec.trailer(&[&before[self.head_at..], &behind[..STAMP_BYTES]]);
             behind[STAMP_BYTES..].copy_from_slice(&trailer);
         }
-        let crc =
-            self.crc_bare ^ self.fields.difference(&fields) ^ self.stamp.difference(behind);
+        let crc = self.crc_bare ^ self.fields.difference(&fields) ^ self.stamp.difference(behind);
         front[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
     }
 

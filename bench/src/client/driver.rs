@@ -158,8 +158,7 @@ impl Driver {
         handler: &mut impl FnMut(Response<'_>, &mut Outputs) -> Result<()>,
     ) -> Result<usize> {
         let input = &mut self.inputs[index];
-        let room =
-            if input.is_empty() { self.shared.as_mut_slice() } else { input.prepare()? };
+        let room = if input.is_empty() { self.shared.as_mut_slice() } else { input.prepare()? };
         let read = match (&self.outputs.list[index].stream).read(room) {
             Ok(0) => bail!(
                 "the broker closed connection {index} with {} requests open",

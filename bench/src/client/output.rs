@@ -141,7 +141,11 @@ impl Composer<'_> {
         }
         let next = self.spare.pop().unwrap_or_default();
         let own = std::mem::replace(&mut self.own, next);
-        self.queue.push_back(Piece { own, shared: Shared::Batch(Arc::clone(bytes), from), sent: 0 });
+        self.queue.push_back(Piece {
+            own,
+            shared: Shared::Batch(Arc::clone(bytes), from),
+            sent: 0,
+        });
     }
 }
 

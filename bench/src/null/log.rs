@@ -75,7 +75,8 @@ impl Log {
         if !out.is_empty() {
             return out;
         }
-        let from = self.batches.partition_point(|(base, bytes)| base + i64::from(count(bytes)) <= offset);
+        let from =
+            self.batches.partition_point(|(base, bytes)| base + i64::from(count(bytes)) <= offset);
         for (base, bytes) in self.batches.range(from..) {
             if *base >= end || (!out.is_empty() && out.len() + bytes.len() > room) {
                 break;
@@ -106,7 +107,25 @@ impl Log {
             self.aborted.push((producer, first, self.end));
         }
         let mut marker = vec![0; 61];
-        marker.extend_from_slice(&[0x20, 0, 0, 0, 8, 0, 0, 0, u8::from(committed), 12, 0, 0, 0, 0, 0, 0, 0]);
+        marker.extend_from_slice(&[
+            0x20,
+            0,
+            0,
+            0,
+            8,
+            0,
+            0,
+            0,
+            u8::from(committed),
+            12,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
         let length = i32::try_from(marker.len() - 12)?;
         marker[8..12].copy_from_slice(&length.to_be_bytes());
         marker[16] = 2;

@@ -46,7 +46,14 @@ struct Known {
 
 impl Server {
     pub fn new(address: SocketAddr, lies: Lies) -> Server {
-        Server { topics: Vec::new(), address, lies, produced: 0, batches: 0, producers: Producers::default() }
+        Server {
+            topics: Vec::new(),
+            address,
+            lies,
+            produced: 0,
+            batches: 0,
+            producers: Producers::default(),
+        }
     }
 
     /// Answers one request. False, and nothing written: it waits for records, already `waited`.
@@ -84,7 +91,8 @@ impl Server {
                 let batch = part.records.unwrap_or_default();
                 self.batches += 1;
                 let due = |every: u64| every > 0 && self.batches.is_multiple_of(every);
-                let copies = if due(self.lies.lose) { 0 } else { 1 + usize::from(due(self.lies.repeat)) };
+                let copies =
+                    if due(self.lies.lose) { 0 } else { 1 + usize::from(due(self.lies.repeat)) };
                 let log = log_of(&mut self.topics, topic.name, topic.topic_id, part.index)?;
                 let base_offset = log.end();
                 for _ in 0..copies {
@@ -131,7 +139,8 @@ impl Server {
                         bytes[last] ^= 1;
                     }
                 }
-                let aborted = (committed && !self.lies.hide_aborts).then(|| log.aborted(part.fetch_offset));
+                let aborted =
+                    (committed && !self.lies.hide_aborts).then(|| log.aborted(part.fetch_offset));
                 answers.push((bytes, aborted, log.end(), log.stable()));
             }
         }

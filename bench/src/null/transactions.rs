@@ -26,7 +26,12 @@ impl Producers {
     }
 
     /// EndTxn, behind the markers.
-    pub fn end(&mut self, request: &et::EndTxnRequest<'_>, reply: Reply, out: &mut Vec<u8>) -> Result<()> {
+    pub fn end(
+        &mut self,
+        request: &et::EndTxnRequest<'_>,
+        reply: Reply,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let mut response = et::EndTxnResponse::default();
         if reply.version >= 5 {
             response.producer_id = request.producer_id;

@@ -96,8 +96,7 @@ pub fn conduct(
     let mut known = Known::new(run);
     let pool = Pool::build(plan, &mut known)?;
     let versions = admin.versions;
-    let shared =
-        Shared::new(plan.clone(), address, versions, level, topics, pool, known, run);
+    let shared = Shared::new(plan.clone(), address, versions, level, topics, pool, known, run);
     ensure!(
         plan.transactions.is_none() || Transactor::produce_version(&shared) >= 3,
         "no version of Produce"
@@ -262,7 +261,12 @@ impl Conductor<'_> {
         for (name, histogram) in [("from due", &stats.due), ("end to end", &stats.end_to_end)] {
             if !histogram.is_empty() {
                 let at = |q| histogram.value_at_quantile(q) as f64 / 1e3;
-                line += &format!("; {name} ms p50 {:.2} p99 {:.2} max {:.2}", at(0.5), at(0.99), at(1.0));
+                line += &format!(
+                    "; {name} ms p50 {:.2} p99 {:.2} max {:.2}",
+                    at(0.5),
+                    at(0.99),
+                    at(1.0)
+                );
             }
         }
         if let Some(cores) = usage.and_then(|usage| usage.broker_cores) {

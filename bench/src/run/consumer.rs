@@ -95,7 +95,8 @@ impl Consumer {
     /// Records up to these ends that were not read.
     pub fn behind(&self, ends: &[Vec<i64>]) -> u64 {
         let ends = &ends[self.topic];
-        let behind = |place: &Place| ends[place.partition as usize].saturating_sub(place.next).max(0);
+        let behind =
+            |place: &Place| ends[place.partition as usize].saturating_sub(place.next).max(0);
         self.places.iter().map(|place| behind(place).unsigned_abs()).sum()
     }
 

@@ -144,7 +144,8 @@ impl Ledger {
         let (partition, next, base) = (place.partition, place.next, found.base_offset);
         if base > next {
             self.faults.lost += 1;
-            self.faults.note(|| format!("partition {partition}: offset {next} is followed by {base}"));
+            self.faults
+                .note(|| format!("partition {partition}: offset {next} is followed by {base}"));
         }
         if base + i64::from(found.records) <= next {
             self.faults.duplicate += 1;
@@ -183,11 +184,13 @@ impl Ledger {
         let offset = found.base_offset;
         if doomed {
             self.faults.aborted_seen += 1;
-            self.faults
-                .note(|| format!("partition {partition}, offset {offset}: aborted, and not hidden"));
+            self.faults.note(|| {
+                format!("partition {partition}, offset {offset}: aborted, and not hidden")
+            });
         } else {
             self.faults.lost += 1;
-            self.faults.note(|| format!("partition {partition}, offset {offset}: committed, and hidden"));
+            self.faults
+                .note(|| format!("partition {partition}, offset {offset}: committed, and hidden"));
         }
     }
 }

@@ -34,22 +34,37 @@ impl Bench {
     fn read(&self, stream: &[Vec<u8>], aborted: Option<&[(i64, i64)]>) -> (u64, Faults, i64) {
         let mut ledger = Ledger::default();
         let mut place = Place { partition: 0, next: 0 };
-        let taken =
-            ledger.enter(&self.known, &mut place, &stream.concat(), aborted, |_, _| {});
+        let taken = ledger.enter(&self.known, &mut place, &stream.concat(), aborted, |_, _| {});
         (taken.records, ledger.faults, place.next)
     }
 
     /// Ten batches of two producers by turns.
     fn good(&self) -> Vec<Vec<u8>> {
-        (0..10u32)
-            .map(|n| self.batch(i64::from(n) * 3, n % 2, u64::from(n / 2)))
-            .collect()
+        (0..10u32).map(|n| self.batch(i64::from(n) * 3, n % 2, u64::from(n / 2))).collect()
     }
 }
 
 fn marker(offset: i64, producer: i64, committed: bool) -> Vec<u8> {
     let mut batch = vec![0; 61];
-    batch.extend_from_slice(&[0x20, 0, 0, 0, 8, 0, 0, 0, u8::from(committed), 12, 0, 0, 0, 0, 0, 0, 0]);
+    batch.extend_from_slice(&[
+        0x20,
+        0,
+        0,
+        0,
+        8,
+        0,
+        0,
+        0,
+        u8::from(committed),
+        12,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
     batch[..8].copy_from_slice(&offset.to_be_bytes());
     let length = i32::try_from(batch.len() - 12).unwrap();
     batch[8..12].copy_from_slice(&length.to_be_bytes());

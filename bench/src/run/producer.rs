@@ -31,6 +31,8 @@ pub struct Producer {
     pub topic: usize,
     connection: usize,
     shapes: Vec<Shape>,
+    /// By turns with `shapes`: what the backlog is written by; empty when by the same.
+    others: Vec<Shape>,
     /// Partition of each slot.
     partitions: Vec<i32>,
     /// Next number of a batch, by slot.
@@ -71,6 +73,7 @@ impl Producer {
             // Producers with the same requests do not begin with the same one.
             turn: if shapes.is_empty() { 0 } else { id as usize % shapes.len() },
             shapes,
+            others: Vec::new(),
             partitions,
             numbers: vec![0; slots],
             acked: vec![0; slots],
@@ -79,6 +82,25 @@ impl Producer {
             due: 0,
             sent: 0,
             eager: false,
+        }
+    }
+
+    /// Writes by these requests first, until [`Producer::swap`].
+    pub fn fill_by(mut self, shapes: Vec<Shape>) -> Producer {
+        self.others = shapes;
+        self.swap();
+        self
+    }
+
+    /// Takes the other requests, where there are any. Nothing may be in flight.
+    ///
+    /// # Panics
+    /// When a request is: its answer would be held against another.
+    pub fn swap(&mut self) {
+        assert!(self.open.is_empty(), "{} requests are in flight", self.open.len());
+        if !self.others.is_empty() {
+            std::mem::swap(&mut self.shapes, &mut self.others);
+            self.turn = self.id as usize % self.shapes.len();
         }
     }
 

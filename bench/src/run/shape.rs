@@ -12,6 +12,8 @@ use crate::client::{Composer, Frame, Topic};
 
 /// Templates of batches that all producers without keys share.
 const TEMPLATES: u64 = 8;
+/// Bytes of messages in a batch of a backlog, which is written as fast as possible.
+const FILL_BYTES: usize = 100_000;
 /// Requests with keys that producers take in turn.
 const KEYED_SHAPES: u64 = 64;
 
@@ -110,12 +112,14 @@ pub struct Pool {
     plain: Vec<Arc<Template>>,
     /// With keys: the partitions of a request and the batch for each.
     keyed: Vec<Vec<(i32, Arc<Template>)>>,
+    /// Without keys, with a backlog: what that is written by.
+    fill: Option<Arc<Template>>,
 }
 
 impl Pool {
     /// Builds them, and tells `known` what may come back.
     pub fn build(plan: &Plan, known: &mut Known) -> Result<Pool> {
-        let mut pool = Pool { plain: Vec::new(), keyed: Vec::new() };
+        let mut pool = Pool { plain: Vec::new(), keyed: Vec::new(), fill: None };
         if plan.keyed {
             for seed in 0..KEYED_SHAPES {
                 pool.keyed.push(keyed(plan, seed)?);
@@ -125,9 +129,13 @@ impl Pool {
             for seed in 0..TEMPLATES {
                 pool.plain.push(Arc::new(template(plan, &keys, seed)?));
             }
+            if plan.backlog_bytes > 0 && plan.transactions.is_none() {
+                let records = (FILL_BYTES / plan.message_bytes).max(keys.len());
+                pool.fill = Some(Arc::new(template(plan, &vec![None; records], TEMPLATES)?));
+            }
         }
         let keyed = pool.keyed.iter().flatten().map(|(_, template)| template);
-        for template in pool.plain.iter().chain(keyed) {
+        for template in pool.plain.iter().chain(keyed).chain(&pool.fill) {
             known.add(template);
         }
         Ok(pool)
@@ -171,6 +179,23 @@ impl Pool {
             })
             .collect();
         Ok((shapes?, own.len()))
+    }
+}
+
+impl Pool {
+    /// The requests by which a producer writes its share of a backlog, where they are others: to the same
+    /// slots, one partition each.
+    pub fn fill_shapes(
+        &self,
+        plan: &Plan,
+        producer: usize,
+        wrapping: Wrapping<'_>,
+    ) -> Result<Vec<Shape>> {
+        let Some(template) = &self.fill else { return Ok(Vec::new()) };
+        let part = |(slot, partition): (usize, i32)| {
+            Shape::new(wrapping, vec![Part { partition, slot, template: Arc::clone(template) }])
+        };
+        own_partitions(plan, producer).into_iter().enumerate().map(part).collect()
     }
 }
 
@@ -258,8 +283,7 @@ mod tests {
 
     #[test]
     fn requests_with_keys_spread_their_messages_and_lose_none() {
-        let plan =
-            Plan { keyed: true, partitions: 100, records: 1, spread: 50, ..Plan::default() };
+        let plan = Plan { keyed: true, partitions: 100, records: 1, spread: 50, ..Plan::default() };
         let mut known = Known::new(1);
         let pool = Pool::build(&plan, &mut known).unwrap();
         for request in &pool.keyed {

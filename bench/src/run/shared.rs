@@ -38,7 +38,11 @@ pub enum Message {
     /// Every request is answered: topic, partition, records that were acknowledged.
     Drained(Vec<(usize, i32, u64)>),
     /// Consumers are done too: what was wrong, how often a backlog was read, records never read.
-    Done { faults: Faults, passes: u64, unread: u64 },
+    Done {
+        faults: Faults,
+        passes: u64,
+        unread: u64,
+    },
     Failed(String),
 }
 
@@ -66,7 +70,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    #[expect(clippy::too_many_arguments, reason = "each is a fact of the run, named at the one call")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a fact of the run, named at the one call"
+    )]
     pub fn new(
         plan: Plan,
         address: SocketAddr,

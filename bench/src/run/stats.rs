@@ -37,9 +37,8 @@ pub struct Stats {
 
 impl Stats {
     pub fn new() -> Result<Stats> {
-        let histogram = || {
-            Histogram::new_with_bounds(1, MICROS_MAX, 3).context("a histogram of microseconds")
-        };
+        let histogram =
+            || Histogram::new_with_bounds(1, MICROS_MAX, 3).context("a histogram of microseconds");
         Ok(Stats {
             requests: 0,
             records: 0,

@@ -188,7 +188,7 @@ impl Transactor {
         self.begun += 1;
         self.count += 1;
         let Some(plan) = shared.plan.transactions else { return };
-        self.aborts = plan.abort_every > 0 && self.count % plan.abort_every == 0;
+        self.aborts = plan.abort_every > 0 && self.count.is_multiple_of(plan.abort_every);
         self.touched.clear();
         for ahead in 0..plan.requests as usize {
             let shape = &self.shapes[(self.turn + ahead) % self.shapes.len()];
@@ -219,7 +219,11 @@ impl Transactor {
                     v3_and_below_producer_epoch: producer_epoch,
                     v3_and_below_topics: vec![ap::AddPartitionsToTxnTopic {
                         name: &shared.topics[self.topic].name,
-                        partitions: self.touched.iter().map(|slot| self.partitions[*slot]).collect(),
+                        partitions: self
+                            .touched
+                            .iter()
+                            .map(|slot| self.partitions[*slot])
+                            .collect(),
                     }],
                     ..ap::AddPartitionsToTxnRequest::default()
                 };
@@ -241,7 +245,12 @@ impl Transactor {
         }
     }
 
-    fn ask<'q, Q: Request<'q>>(&self, outputs: &mut Outputs, request: &Q, version: i16) -> Result<()> {
+    fn ask<'q, Q: Request<'q>>(
+        &self,
+        outputs: &mut Outputs,
+        request: &Q,
+        version: i16,
+    ) -> Result<()> {
         outputs.send(self.connection, &Rc::new(Frame::request(request, version)?), 0);
         Ok(())
     }
@@ -287,7 +296,9 @@ impl Transactor {
                 let answer: ap::AddPartitionsToTxnResponse<'_> = body(ADD, bytes)?;
                 let parts = answer.results_by_topic_v3_and_below.iter();
                 let mut codes = parts.flat_map(|topic| &topic.results_by_partition);
-                codes.find(|part| part.partition_error_code != 0).map_or(0, |p| p.partition_error_code)
+                codes
+                    .find(|part| part.partition_error_code != 0)
+                    .map_or(0, |p| p.partition_error_code)
             }
             Step::Produce(_) => read(Self::produce_version(shared), bytes)?.1.map_or(0, |r| r.code),
             Step::End => self.ended(shared, bytes)?,

@@ -21,6 +21,8 @@ use crate::client::{Driver, Frame, Outputs, Response};
 const TURN: Duration = Duration::from_millis(10);
 /// A run without an answer for so long has hung.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// What consumers did not get for so long after everything was written does not come.
+const CATCH_UP: Duration = Duration::from_secs(15);
 /// Each idle connection is asked once in so many seconds.
 const POKE_SECONDS: f64 = 30.0;
 
@@ -116,9 +118,10 @@ impl<'a> Worker<'a> {
     }
 
     fn lane(&mut self, lane: Lane) -> Result<usize> {
-        let connection = self.driver.add(self.shared.address).with_context(|| {
-            format!("connection {} of this thread", self.lanes.len() + 1)
-        })?;
+        let connection = self
+            .driver
+            .add(self.shared.address)
+            .with_context(|| format!("connection {} of this thread", self.lanes.len() + 1))?;
         self.lanes.push(lane);
         Ok(connection)
     }
@@ -140,7 +143,9 @@ impl<'a> Worker<'a> {
             self.roles.transactors.push(transactor);
         } else {
             let connection = self.lane(Lane::Producer(self.roles.producers.len()))?;
-            self.roles.producers.push(Producer::new((id, topic, connection), shapes, slots));
+            let fill = shared.pool.fill_shapes(plan, place, wrapping)?;
+            let producer = Producer::new((id, topic, connection), shapes, slots);
+            self.roles.producers.push(producer.fill_by(fill));
         }
         Ok(())
     }
@@ -174,6 +179,9 @@ impl<'a> Worker<'a> {
         }
         self.end();
         self.drain(last)?;
+        for producer in &mut self.roles.producers {
+            producer.swap();
+        }
         self.roles.stats = Stats::new()?;
         self.tell(Message::Filled)
     }
@@ -224,32 +232,13 @@ impl<'a> Worker<'a> {
         self.sample(next_interval)
     }
 
-    /// What is left to read, once the ends are known.
+    /// What is left to read, once the ends are known; then the verdict of the consumers.
     fn catch_up(mut self) -> Result<()> {
         let tail = self.shared.plan.reading == Some(Reading::Tail);
-        if !tail {
+        if tail {
+            self.read_to_the_ends()?;
+        } else {
             self.shared.await_phase(Phase::CatchUp)?;
-        }
-        let mut last = Instant::now();
-        while tail {
-            if self.shared.has_entered(Phase::CatchUp) {
-                let ends = self.shared.ends().clone();
-                if self.roles.consumers.iter().all(|consumer| consumer.reached(&ends)) {
-                    break;
-                }
-            } else {
-                last = Instant::now();
-            }
-            let before = self.roles.stats.read_records;
-            self.turn(TURN)?;
-            if self.roles.stats.read_records > before {
-                last = Instant::now();
-            }
-            self.shared.still_on()?;
-            if last.elapsed() > SILENCE_LIMIT / 4 {
-                // What is not there after so long is lost, and told so.
-                break;
-            }
         }
         let ends = self.shared.ends().clone();
         let mut faults = super::ledger::Faults::default();
@@ -262,6 +251,30 @@ impl<'a> Worker<'a> {
         // Latencies of what was read late count.
         self.sample(usize::MAX)?;
         self.tell(Message::Done { faults, passes, unread })
+    }
+
+    fn read_to_the_ends(&mut self) -> Result<()> {
+        let mut last = Instant::now();
+        loop {
+            if self.shared.has_entered(Phase::CatchUp) {
+                let ends = self.shared.ends().clone();
+                if self.roles.consumers.iter().all(|consumer| consumer.reached(&ends)) {
+                    return Ok(());
+                }
+            } else {
+                last = Instant::now();
+            }
+            let before = self.roles.stats.read_records;
+            self.turn(TURN)?;
+            if self.roles.stats.read_records > before {
+                last = Instant::now();
+            }
+            self.shared.still_on()?;
+            if last.elapsed() > CATCH_UP {
+                // What is not there after so long is lost, and told so.
+                return Ok(());
+            }
+        }
     }
 
     fn begin(&mut self, schedule: Option<(u64, Duration)>) {
@@ -340,7 +353,8 @@ impl<'a> Worker<'a> {
         while self.poked < due {
             let connection = self.idle[usize::try_from(self.poked)? % self.idle.len()];
             self.poked += 1;
-            let request = MetadataRequest { topics: Some(Vec::new()), ..MetadataRequest::default() };
+            let request =
+                MetadataRequest { topics: Some(Vec::new()), ..MetadataRequest::default() };
             let frame = Rc::new(Frame::request(&request, self.shared.versions.metadata)?);
             self.driver.outputs().send(connection, &frame, 0);
         }
