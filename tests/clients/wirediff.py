@@ -20,13 +20,14 @@ from broker import Kafka  # noqa: E402
 from messages import MESSAGES  # noqa: E402
 from rawgroups import wait_for_groups  # noqa: E402
 from rawkafka import Closed, Connection, Silent, batch, batches, offsets, record  # noqa: E402
+from rawtxn import wait_for_transactions  # noqa: E402
 
 STAMP = int(time.time()) * 1000 - 3_600_000
 TOPIC = 2
 
 # What belongs to the machine or the moment.
 OWN = {"topic_id", "cluster_id", "host", "port", "node_id", "controller_id", "leader_id", "log_dir", "total_bytes",
-       "usable_bytes", "throttle_time_ms", "producer_id", "last_timestamp", "broker_id", "partition_size", "rack",
+       "usable_bytes", "throttle_time_ms", "start_time_ms", "producer_id", "last_timestamp", "broker_id", "partition_size", "rack",
        "finalized_features_epoch", "cluster_authorized_operations", "topic_authorized_operations", "documentation"}
 COUNTED = {"replica_nodes", "isr_nodes", "replicas", "brokers"}  # lists of nodes: only how many
 SORTED = {"groups": "group_id", "topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name"}
@@ -43,6 +44,9 @@ ON_PURPOSE = {
     ("list offsets for -3 when all", "leader_epoch"): "Kafka names a record that is deleted",
     ("list offsets for -3 when all", "offset"): "Kafka names a record that is deleted",
     ("list offsets for -3 when all", "timestamp"): "Kafka names a record that is deleted",
+    ("in a transaction", "log_start_offset"): "Kafka tells it with errors of sequences and states too, which no client asks",
+    ("in a transaction", "error_message"): "ours says what is wrong, Kafka only gives the code",
+    ("produce in the next transaction", "log_append_time_ms"): "Kafka gives the producer's own time, to a retry alone",
     ("bad CRC", "error_message"): "ours says what is wrong, Kafka only gives the code",
     ("", "configs[flush.messages].value"): "every acknowledged record is on the disk unless the topic relaxes it",
     ("", "configs[file.delete.delay.ms].value"): "files go at once, and whoever reads them keeps them open",
@@ -190,6 +194,82 @@ def of_groups(name):
     yield "delete a group", 42, {"groups_names": [group]}, None
 
 
+def of_transactions(name):
+    """A transactional producer from its first id to a transaction that is aborted; functions are called with the side."""
+    def rows(*partitions, **fields):
+        return [{"name": name, "topic_id": "ID", "partitions": [dict(fields, index=p) for p in partitions]}]
+
+    def producer(**over):
+        return dict({"transactional_id": name, "producer_id": lambda side: side.producer()[0],
+                     "producer_epoch": lambda side: side.producer()[1]}, **over)
+
+    def add(*partitions, **over):
+        one = producer(topics=[{"name": name, "partitions": list(partitions)}], **over)
+        return dict(one, transactions=[one])
+
+    def produce(**over):
+        def made(side):
+            pid, epoch = side.producer()
+            side.sequence += 1
+            fields = {"attributes": 0x10, "producer_id": pid, "producer_epoch": epoch, "base_sequence": side.sequence - 1}
+            return one(**dict(fields, **over))
+        return {"transactional_id": name, "topics": rows(0, records=made)}
+
+    def commit(**over):
+        offsets_of = [{"name": name, "partitions": [{"index": p, "offset": 5, "metadata": "m"} for p in (0, 9)]}]
+        return producer(group_id="wd-txn-group", topics=offsets_of, **over)
+    stable = {"group_id": "wd-txn-group", "require_stable": True, "topics": rows_of_group(name),
+              "groups": [{"group_id": "wd-txn-group", "topics": rows_of_group(name)}]}
+    nobody = {"transactional_id": "wd-none", "producer_id": 1 << 40, "producer_epoch": 3}
+    read = {"max_wait_ms": 0, "isolation_level": 1, "topics": rows(0, fetch_offset="END1")}
+    yield "find a coordinator of transactions", 10, {"key": name, "key_type": 1, "coordinator_keys": [name, "other"]}, 1
+    yield "init a transactional id", 22, {"transactional_id": name}, None
+    yield "init a transactional id for too long", 22, {"transactional_id": name, "transaction_timeout_ms": 0x7FFFFFFF}, None
+    yield "init a transactional id that is empty", 22, {"transactional_id": ""}, None
+    yield "init a transactional id again, as itself", 22, producer(), 3
+    yield "init a transactional id as another", 22, producer(producer_id=1 << 40), 3
+    yield "add partitions of nobody", 24, add(0, **nobody), None
+    yield "add an unknown partition", 24, add(0, 9), None
+    yield "add partitions", 24, add(0, 1), None
+    yield "add partitions as an epoch to come", 24, add(0, producer_epoch=1000), None
+    yield "add offsets of nobody", 25, dict(nobody, group_id="wd-txn-group"), None
+    yield "commit in a transaction of nobody", 28, commit(**nobody), None
+    yield "produce in a transaction", 0, produce(), None
+    yield "produce in a transaction with a gap", 0, produce(base_sequence=500), None
+    yield "produce in a transaction as nobody", 0, dict(produce(producer_id=1 << 40, base_sequence=0), transactional_id="wd-none"), None
+    yield "produce a plain batch in a transaction", 0, dict(produce(attributes=0), transactional_id=None), None
+    yield "fetch read_committed of an open transaction", 1, read, None
+    yield "list offsets read_committed of an open transaction", 2, {"isolation_level": 1, "topics": rows(0, timestamp=-1)}, 2
+    yield "describe producers of an open transaction", 61, {"topics": [{"name": name, "partitions": [0, 9]}]}, None
+    yield "describe transactions", 65, {"transactional_ids": [name, "wd-none", ""]}, None
+    yield "list open transactions", 66, {"state_filters": ["Ongoing", "Odd"], "producer_id_filters": [lambda side: side.producer()[0]]}, None
+    yield "list transactions that are open for long", 66, {"duration_filter_ms": 10_000_000, "producer_id_filters": [lambda side: side.producer()[0]]}, 1
+    yield "list transactions by a pattern", 66, {"transactional_id_pattern": name[:-1] + "."}, 2
+    yield "add offsets", 25, producer(group_id="wd-txn-group"), None
+    yield "commit in a transaction", 28, commit(), None
+    yield "fetch offsets that are not stable", 9, stable, 7
+    yield "end a transaction of nobody", 26, dict(nobody, committed=True), None
+    yield "end a transaction as an epoch to come", 26, producer(committed=True, producer_epoch=1000), None
+    yield "commit a transaction", 26, producer(committed=True), None
+    yield "abort a transaction that was committed", 26, producer(committed=False), None
+    yield "fetch read_committed when it is committed", 1, read, None
+    yield "fetch offsets when it is committed", 9, stable, 7
+    yield "describe transactions when it is committed", 65, {"transactional_ids": [name]}, None
+    yield "add partitions to the next transaction", 24, add(0), None
+    yield "produce in the next transaction", 0, produce(base_sequence=0), None
+    yield "abort a transaction", 26, producer(committed=False), None
+    yield "fetch read_committed when it is aborted", 1, read, None
+    yield "describe producers when it is aborted", 61, {"topics": [{"name": name, "partitions": [0]}]}, None
+    for label, topics in (("an unknown topic", [{"name": "wd-none", "partitions": [0]}]), ("an unknown partition", [{"name": name, "partitions": [9]}])):
+        yield f"write markers for {label}", 27, {"markers": [{"producer_id": 1 << 40, "producer_epoch": 0, "topics": topics, "coordinator_epoch": 0}]}, None
+    yield "write markers of an older epoch", 27, {"markers": [{
+        "producer_id": lambda side: side.producer()[0], "producer_epoch": 0, "topics": [{"name": name, "partitions": [0]}], "coordinator_epoch": 0}]}, None
+
+
+def rows_of_group(name):
+    return [{"name": name, "topic_id": "ID", "partitions": [0, 1]}]
+
+
 def afterwards(part):
     """What readers ask of a log whose start has moved."""
     yield "fetch from the start", 1, dict(part(fetch_offset=0), max_wait_ms=0), None
@@ -215,7 +295,17 @@ class Side:
         self.bootstrap = bootstrap
         self.connection = Connection(bootstrap)
         self.versions = self.connection.versions()
-        self.ids = {}
+        self.ids, self.sequence, self.transactional_id = {}, 0, None
+
+    def producer(self):
+        """(producer id, epoch) of the transactional producer, as the coordinator knows them."""
+        found = self.connection.call(65, 0, transactional_ids=[self.transactional_id])["transactions"][0]
+        return found["producer_id"], found["producer_epoch"]
+
+    def settled(self):
+        """Waits until no transaction is on its way to its end."""
+        while self.connection.call(65, 0, transactional_ids=[self.transactional_id])["transactions"][0]["state"].startswith("Prepare"):
+            time.sleep(0.02)
 
     def ask(self, key, version, fields, name):
         """The decoded answer, or "closed", "silent", "garbage"; fills in START, END, MORE and ID."""
@@ -232,6 +322,10 @@ class Side:
             return {k: self.fill(v, name) for k, v in value.items()}
         if isinstance(value, list):
             return [self.fill(v, name) for v in value]
+        if callable(value):
+            return value(self)
+        if value == "END1":
+            return max(offsets(self.connection, name, 0)[1] - 3, 0)
         if value == "END":
             return offsets(self.connection, name, 0)[1]
         if value == "START":
@@ -339,7 +433,29 @@ def judge(ours, theirs, only):
         side.ask(19, 5, {"topics": [{"name": subject, "num_partitions": 2}]}, subject)
         side.wait(subject, 2)
         wait_for_groups(side.connection, subject)
-    for label, key, fields, first in requests(subject):
+    failed += judge_rows(ours, theirs, requests(subject), subject, only)
+    if 24 in ours.versions:
+        subject += "-txn"
+        for side in (ours, theirs):
+            side.ask(19, 5, {"topics": [{"name": subject, "num_partitions": 2}]}, subject)
+            side.wait(subject, 2)
+            side.transactional_id = subject
+            wait_for_transactions(side.connection)
+        failed += judge_rows(ours, theirs, of_transactions(subject), subject, only)
+    for version in common(ours, theirs, 20):
+        name = f"wd-create-{stamp}-{version}"
+        for label, doomed in (("delete a topic", name), ("delete it again", name)):
+            fields = {"topics": [{"name": doomed}], "topic_names": [doomed]}
+            answers = [side.ask(20, version, fields, name) for side in (ours, theirs)]
+            failed += not compare(f"DeleteTopics v{version}: {label}", *answers)
+            time.sleep(0.3)
+    return failed
+
+
+def judge_rows(ours, theirs, rows, subject, only):
+    """Sends each row in all its versions to both; the number of those that differ."""
+    failed = 0
+    for label, key, fields, first in rows:
         for version in common(ours, theirs, key):
             title = f"{MESSAGES[key][0]} v{version}: {label}"
             if version < (first or 0) or only not in title:
@@ -351,13 +467,9 @@ def judge(ours, theirs, only):
             if key == 37:
                 for side in (ours, theirs):
                     side.wait(subject, 3)
-    for version in common(ours, theirs, 20):
-        name = f"wd-create-{stamp}-{version}"
-        for label, doomed in (("delete a topic", name), ("delete it again", name)):
-            fields = {"topics": [{"name": doomed}], "topic_names": [doomed]}
-            answers = [side.ask(20, version, fields, name) for side in (ours, theirs)]
-            failed += not compare(f"DeleteTopics v{version}: {label}", *answers)
-            time.sleep(0.3)
+            if key == 26:
+                for side in (ours, theirs):
+                    side.settled()
     return failed
 
 

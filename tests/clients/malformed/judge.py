@@ -16,16 +16,18 @@ import rows_frame  # noqa: E402
 import rows_groups  # noqa: E402
 import rows_produce  # noqa: E402
 import rows_read  # noqa: E402
+import rows_txn  # noqa: E402
 import sweeps  # noqa: E402
 from bench import Bench, NotOffered, resident_kib  # noqa: E402
 from rawkafka import offsets  # noqa: E402
+from rawtxn import wait_for_transactions  # noqa: E402
 
 GROWTH_KIB_MAX = 256 * 1024
 
 
 def judge_rows(bench, reference, only):
     """Yields (name, reason or None) for each row of the tables."""
-    for row in rows_frame.ROWS + rows_produce.ROWS + rows_read.ROWS + rows_admin.ROWS + rows_groups.ROWS:
+    for row in rows_frame.ROWS + rows_produce.ROWS + rows_read.ROWS + rows_admin.ROWS + rows_groups.ROWS + rows_txn.ROWS:
         if only not in row.name:
             continue
         if not row.raw and row.key not in bench.versions:
@@ -33,6 +35,9 @@ def judge_rows(bench, reference, only):
             continue
         if not row.raw and not bench.versions[row.key][0] <= row.version <= bench.versions[row.key][1]:
             yield row.name, f"version {row.version} of API {row.key} is not served: {bench.versions[row.key]}"
+            continue
+        if row in rows_txn.ROWS and rows_txn.END not in bench.versions:
+            yield row.name, "SKIP transactions are not served"
             continue
         before = offsets(bench.control, bench.topic, 0)[1] if row.leo is not None else 0
         try:
@@ -59,6 +64,8 @@ def main():
 
     bench = Bench(args.bootstrap, args.reference)
     bench.wait_for_groups()
+    if rows_txn.END in bench.versions:
+        wait_for_transactions(bench.control)
     before = resident_kib(args.pid) if args.pid else 0
     failed = 0
     for source in (judge_rows(bench, args.reference, args.only), sweeps.judge(bench, args.reference, args.only, args.thorough),

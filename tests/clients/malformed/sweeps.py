@@ -24,6 +24,7 @@ def valid(bench):
              "records": batch([b"sweep"], base_timestamp=1_700_000_000_000)}]
     named = [dict(where, partitions=part)]
     listed = [dict(where, partitions=[0])]
+    nobody = {"transactional_id": "sweep", "producer_id": 1 << 40, "producer_epoch": 0}
     resource = [{"resource_type": 2, "resource_name": bench.topic, "keys": ["retention.ms"],
                  "configs": [{"name": "retention.ms", "value": "604800000"}]}]
     return {
@@ -48,6 +49,13 @@ def valid(bench):
         21: {"topics": named},
         22: {"transactional_id": None},
         23: {"topics": named},
+        # Of a producer that is not there.
+        24: dict(nobody, topics=listed, transactions=[dict(nobody, verify_only=True, topics=listed)]),
+        25: dict(nobody, group_id="sweep"),
+        26: dict(nobody, committed=True),
+        27: {"markers": [dict(nobody, topics=[dict(where, partitions=[99])], coordinator_epoch=1)]},
+        28: dict(nobody, group_id="sweep", member_id="nobody", group_instance_id="i",
+                 topics=[dict(where, partitions=[{"index": 0, "offset": 1, "metadata": "m"}])]),
         32: {"resources": resource},
         33: {"resources": resource, "validate_only": True},
         34: {"dirs": [{"path": "/no/such", "topics": listed}]},
@@ -61,6 +69,8 @@ def valid(bench):
         47: {"group_id": "sweep", "topics": [dict(where, partitions=[{"index": 0}])]},
         60: {},
         61: {"topics": listed},
+        65: {"transactional_ids": ["sweep"]},
+        66: {"state_filters": ["Ongoing"], "producer_id_filters": [1 << 40], "transactional_id_pattern": "sweep.*"},
         68: {"group_id": "sweep", "member_id": "nobody", "member_epoch": 1, "instance_id": "i", "rack_id": "r", "server_assignor": "range",
              "subscribed_topic_names": [bench.topic], "subscribed_topic_regex": "a.*",
              "topic_partitions": [{"topic_id": bench.topic_id, "partitions": [0]}]},
