@@ -55,6 +55,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod rights;
 mod sync_group;
+mod to_commit;
 mod topics;
 
 use crate::cluster::change::Refused;
