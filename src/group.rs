@@ -15,6 +15,7 @@
 //! `group.consumer.migration.policy` says (KIP-848).
 
 pub mod ask;
+mod by_partition;
 pub mod classic;
 pub mod consumer;
 pub mod coordinator;

@@ -4,8 +4,7 @@ use super::groups::{ask, name};
 use super::topics::{by_id, uuid};
 use super::{Answer, Call, Close};
 use crate::cluster::image::MetadataImage;
-use crate::group::ask::{Ask, FetchedBy, TopicOffsets, Wanted};
-use crate::group::offsets::CommittedOffset;
+use crate::group::ask::{Ask, FetchedBy, Shown, TopicOffsets, Wanted};
 use crate::wire::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
@@ -19,8 +18,6 @@ const MANY_GROUPS_SINCE: i16 = 8;
 const IDS_SINCE: i16 = 10;
 /// Version from which an error of the group has a place of its own.
 const GROUP_ERROR_SINCE: i16 = 2;
-/// Before version 9 nobody says which member asks.
-const NOBODY: FetchedBy = FetchedBy { member_id: None, epoch: -1 };
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: OffsetFetchRequest<'_> = call.request()?;
@@ -35,7 +32,9 @@ async fn one(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Cl
     let wanted: Wanted = request.topics.as_ref().map(|topics| {
         topics.iter().map(|topic| (name(topic.name), topic.partition_indexes.clone())).collect()
     });
-    let (topics, error) = match fetched(call, request.group_id, wanted.clone(), NOBODY).await {
+    // Before version 9 nobody says which member asks.
+    let by = FetchedBy { member_id: None, epoch: -1, require_stable: request.require_stable };
+    let (topics, error) = match fetched(call, request.group_id, wanted.clone(), by).await {
         Ok(topics) => (topics, ErrorCode::None),
         Err(error) if call.version < GROUP_ERROR_SINCE => (nothing(wanted), error),
         Err(error) => (Vec::new(), error),
@@ -52,11 +51,12 @@ async fn one(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Cl
     })
 }
 
-fn partition(
-    (index, committed): &(i32, Option<CommittedOffset>),
-    error: ErrorCode,
-) -> OffsetFetchResponsePartition<'_> {
-    let committed = committed.as_ref();
+fn partition((index, shown): &(i32, Shown), error: ErrorCode) -> OffsetFetchResponsePartition<'_> {
+    let (committed, error) = match shown {
+        Shown::Committed(committed) => (Some(committed), error),
+        Shown::Nothing => (None, error),
+        Shown::Unstable => (None, ErrorCode::UnstableOffsetCommit),
+    };
     OffsetFetchResponsePartition {
         partition_index: *index,
         committed_offset: committed.map_or(-1, |c| c.offset),
@@ -84,7 +84,7 @@ fn nothing(wanted: Wanted) -> Vec<TopicOffsets> {
     topics
         .map(|(topic, partitions)| TopicOffsets {
             topic,
-            partitions: partitions.into_iter().map(|index| (index, None)).collect(),
+            partitions: partitions.into_iter().map(|index| (index, Shown::Nothing)).collect(),
         })
         .collect()
 }
@@ -99,7 +99,7 @@ async fn many(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, C
     let image = call.image();
     let mut all = Vec::with_capacity(request.groups.len());
     for group in &request.groups {
-        all.push(of_group(call, &image, group).await);
+        all.push(of_group(call, &image, group, request.require_stable).await);
     }
     let groups = request.groups.iter().zip(&all).map(|(group, fetched)| OffsetFetchResponseGroup {
         group_id: group.group_id,
@@ -113,6 +113,7 @@ async fn of_group(
     call: &Call,
     image: &MetadataImage,
     group: &OffsetFetchRequestGroup<'_>,
+    require_stable: bool,
 ) -> Fetched {
     let by_ids = call.version >= IDS_SINCE;
     let mut unknown = Vec::new();
@@ -129,7 +130,8 @@ async fn of_group(
         }
         known
     });
-    let by = FetchedBy { member_id: group.member_id.map(name), epoch: group.member_epoch };
+    let member_id = group.member_id.map(name);
+    let by = FetchedBy { member_id, epoch: group.member_epoch, require_stable };
     let topics = match fetched(call, group.group_id, wanted, by).await {
         Ok(topics) => topics,
         Err(error) => return Fetched { topics: Vec::new(), error },

@@ -5,7 +5,11 @@ use super::consumer::{GroupDescription, HeartbeatAnswer};
 use super::offsets::CommittedOffset;
 use crate::wire::ErrorCode;
 use bytes::Bytes;
+use millstream_io::batch::Outcome;
 use millstream_io::runtime::Promise;
+use millstream_io::units::{ProducerEpoch, ProducerId};
+use millstream_shards::message::AppendError;
+use std::fmt;
 
 /// What a client of a classic group waits by.
 pub type Waiter = Promise<Answer>;
@@ -18,6 +22,8 @@ pub enum Ask {
     Heartbeat(Heartbeat, Promise<ErrorCode>),
     Leave(Vec<Leaving>, Waiter),
     Commit(Commit, Promise<ErrorCode>),
+    /// Whether a commit in a transaction needs to be verified first.
+    Verify(InTransaction, Promise<Result<Verification, ErrorCode>>),
     Offsets(Wanted, FetchedBy, Promise<Result<Vec<TopicOffsets>, ErrorCode>>),
     /// A classic group as it is; `None` when there is none.
     Describe(Promise<Option<Description>>),
@@ -44,18 +50,93 @@ pub struct Commit {
     pub instance_id: Option<Name>,
     /// Below 0: the client uses the group for its offsets alone.
     pub generation: i32,
-    pub kind: CommitKind,
+    /// The transaction that it is part of (TxnOffsetCommit).
+    pub transaction: Option<InTransaction>,
+    /// What [`Ask::Verify`] gave for it, when it needed to be verified.
+    pub guard: Option<Guard>,
     /// Version of the request.
     pub version: i16,
     pub offsets: Vec<(Name, i32, CommittedOffset)>,
 }
 
-/// Who fetches offsets. A member of the consumer protocol says so.
+impl Commit {
+    pub fn kind(&self) -> CommitKind {
+        match self.transaction {
+            Some(_) => CommitKind::Transactional,
+            None => CommitKind::Plain,
+        }
+    }
+}
+
+/// Whose transaction offsets are committed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InTransaction {
+    pub producer: ProducerId,
+    pub epoch: ProducerEpoch,
+}
+
+/// Proof that nothing has ended a producer's transaction in a partition of the offsets topic since
+/// its coordinator was asked whether the partition is part of it (KIP-890).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Guard(pub(super) u64);
+
+/// Whether a producer may commit offsets in its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// It has committed some in this very transaction.
+    Open,
+    /// Its coordinator must be asked; this comes with the commit then.
+    Needed(Guard),
+}
+
+/// The end of a producer's transaction in one partition of the offsets topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    pub producer: ProducerId,
+    pub epoch: ProducerEpoch,
+    pub outcome: Outcome,
+    /// Of the transaction's coordinator.
+    pub coordinator_epoch: i32,
+    /// 2 when the coordinator raises the epoch at every end (KIP-890).
+    pub transaction_version: u8,
+}
+
+/// Why a transaction was not ended in a partition of the offsets topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndError {
+    /// Not here, not now, or nobody knows: try again.
+    NotReady,
+    /// The log does not take the marker.
+    Refused(AppendError),
+}
+
+impl fmt::Display for EndError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndError::NotReady => f.write_str("the group coordinator is not ready; try again"),
+            EndError::Refused(error) => write!(f, "the marker was refused: {error}"),
+        }
+    }
+}
+
+/// Who fetches offsets, and which. A member of the consumer protocol says who it is.
 #[derive(Clone, Debug, Default)]
 pub struct FetchedBy {
     pub member_id: Option<Name>,
     /// Below 0: no member.
     pub epoch: i32,
+    /// Not those that a transaction may replace (KIP-447).
+    pub require_stable: bool,
+}
+
+/// What is shown of one offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing was committed.
+    Nothing,
+    Committed(CommittedOffset),
+    /// A transaction may replace it, and stable ones were asked for.
+    Unstable,
 }
 
 /// A heartbeat of the consumer protocol (KIP-848).
@@ -85,11 +166,11 @@ impl From<ErrorCode> for Refusal {
 /// Which offsets are wanted; `None` for all.
 pub type Wanted = Option<Vec<(Name, Vec<i32>)>>;
 
-/// Offsets of one topic; `None` where nothing was committed.
+/// Offsets of one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicOffsets {
     pub topic: Name,
-    pub partitions: Vec<(i32, Option<CommittedOffset>)>,
+    pub partitions: Vec<(i32, Shown)>,
 }
 
 /// A line of ListGroups.
@@ -138,6 +219,9 @@ impl Ask {
                 let _ = reply.send(error);
             }
             Ask::Offsets(_, _, reply) => {
+                let _ = reply.send(Err(error));
+            }
+            Ask::Verify(_, reply) => {
                 let _ = reply.send(Err(error));
             }
             Ask::ConsumerHeartbeat(_, reply) => {

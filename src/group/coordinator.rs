@@ -5,29 +5,30 @@
 //! partition's queue. One task a partition takes all that waits, appends it as one batch, and when
 //! that is durable lets the partition go on: at high load one flush serves many commits.
 
+mod place;
+mod round;
 mod watch;
 
-use super::ask::{Ask, Listed};
+use super::ask::{Ask, EndError, Ending, InTransaction, Listed};
 use super::classic::{Name, Now, Settings};
 use super::consumer::{ConsumerSettings, MemberTimes};
-use super::limits::{
-    APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS, QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX,
-};
+use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
 use super::loader;
 use super::log_size::LogSize;
-use super::partition::{Entry, GroupPartition, GroupSettings, Then};
+use super::partition::{Content, Entry, GroupPartition, GroupSettings};
 use super::placement::OFFSETS_TOPIC;
-use crate::cluster::image::MetadataImage;
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
-use millstream_io::batch::{NewRecord, compose};
+use futures_lite::future::zip;
+use millstream_io::batch::{compose, compose_transactional};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::runtime::{Pool, Promise, Queue, Task, log, sleep, spawn, timeout};
-use millstream_io::units::{Offset, TopicId, TopicPartition};
+use millstream_io::units::{Offset, TimestampMs, TopicId, TopicPartition};
 use millstream_shards::deletion::{DeleteBefore, Deletion};
-use millstream_shards::event::Event;
-use millstream_shards::message::Append;
+use millstream_shards::message::{Append, AppendError, Marker};
 use millstream_shards::router::Router;
+use place::{Place, State, Waiting};
+use round::Round;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -44,30 +45,6 @@ struct Inner {
     readers: Pool,
     partitions: RefCell<HashMap<TopicPartition, (Rc<Place>, Task<()>)>>,
     stopping: Cell<bool>,
-}
-
-/// One partition with its groups.
-struct Place {
-    at: TopicPartition,
-    state: RefCell<State>,
-    log: RefCell<LogSize>,
-    /// Something waits to be appended, or a deadline came nearer.
-    work: Event,
-}
-
-enum State {
-    /// Questions wait until the log is read.
-    Loading(Vec<(Name, Ask)>),
-    Active(Box<Active>),
-    /// No answers from here any more.
-    Ended,
-}
-
-struct Active {
-    groups: GroupPartition,
-    batch_bytes_max: usize,
-    queue: Vec<Entry>,
-    queued_bytes: usize,
 }
 
 impl Coordinator {
@@ -103,12 +80,7 @@ impl Coordinator {
         let own = self.0.router.shard();
         for at in topic.into_iter().flat_map(|topic| topic.all_partitions()) {
             if self.0.router.owner(at) == own && !partitions.contains_key(&at) {
-                let place = Rc::new(Place {
-                    at,
-                    state: RefCell::new(State::Loading(Vec::new())),
-                    log: RefCell::default(),
-                    work: Event::new(),
-                });
+                let place = Rc::new(Place::new(at));
                 let task = spawn(Queue::Serve, self.clone().run(place.clone()));
                 partitions.insert(at, (place, task));
             }
@@ -117,6 +89,20 @@ impl Coordinator {
 
     /// Asks a group of a partition that this core owns.
     pub fn ask(&self, at: TopicPartition, group: Name, ask: Ask) {
+        self.take(at, Waiting::Ask(group, ask));
+    }
+
+    /// Ends a producer's transaction in a partition that this core owns.
+    pub fn end_transaction(
+        &self,
+        at: TopicPartition,
+        ending: Ending,
+        reply: Promise<Result<(), EndError>>,
+    ) {
+        self.take(at, Waiting::End(ending, reply));
+    }
+
+    fn take(&self, at: TopicPartition, what: Waiting) {
         if !self.0.partitions.borrow().contains_key(&at) {
             self.look_at_metadata();
         }
@@ -124,9 +110,9 @@ impl Coordinator {
         match place {
             Some(place) if !self.0.stopping.get() => {
                 let image = self.0.metadata.get();
-                place.ask(group, ask, &image, self.now());
+                place.take(what, &image, self.now());
             }
-            Some(_) | None => ask.refuse(ErrorCode::NotCoordinator),
+            Some(_) | None => what.refuse(ErrorCode::NotCoordinator),
         }
     }
 
@@ -213,7 +199,7 @@ impl Coordinator {
         loop {
             let mut groups = GroupPartition::new(self.settings(), self.append_bytes_max());
             let now = self.now();
-            let replay = |record| groups.replay(record, now);
+            let replay = |read, at| groups.replay(read, at, now);
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
                     groups.set_configs(self.0.metadata.get().group_configs());
@@ -253,27 +239,71 @@ impl Coordinator {
             if place.log.borrow().is_compaction_due() {
                 self.compact(place).await?;
             }
-            let Some(batch) = place.take_batch() else {
+            let round = place.next_round();
+            if round.is_empty() {
                 let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
                 let pause = Duration::from_millis(until.saturating_sub(now.ms).max(1));
                 // Either something to do or a time that has come: the loop looks at both.
                 let _ = timeout(pause, place.work.since(seen)).await;
                 continue;
-            };
-            let Entry { records, then } = batch;
-            place.log.borrow_mut().appended(&records);
-            match self.append(place.at, &records).await {
-                Ok(_) => place.durable(then, self.now()),
-                Err(reason) => {
-                    place.give_back(then);
-                    return Err(reason);
-                }
             }
+            self.write(place, round).await?;
         }
     }
 
+    /// Writes a round, and lets what hangs on it follow.
+    async fn write(&self, place: &Place, round: Round) -> Result<(), String> {
+        let Round { batches, markers } = round;
+        let now = self.0.clock.wall();
+        let written = batches.iter().filter(|entry| !entry.records.is_empty());
+        let appends = written.map(|entry| self.batch(place.at, entry, now)).collect();
+        let endings = markers.iter().map(|(ending, _)| marker(place.at, ending, now)).collect();
+        let entries: Vec<Entry> =
+            batches.into_iter().chain(markers.into_iter().map(|(_, entry)| entry)).collect();
+        place.grown(&entries);
+        // Once it has given the ticket the partition takes nothing in front of these batches.
+        let ticket = self.0.router.append(appends).await;
+        let (appended, marked) = zip(ticket, self.0.router.write_markers(endings)).await;
+        let mut places = appended.into_iter().map(|done| done.map(|done| done.base_offset));
+        let mut marked = marked.into_iter();
+        let mut entries = entries.into_iter();
+        while let Some(entry) = entries.next() {
+            let done = match entry.content {
+                Content::Marker(_) => marked.next(),
+                _ if entry.records.is_empty() => Some(Ok(Offset::ZERO)),
+                _ => places.next(),
+            };
+            match done {
+                Some(Ok(at)) => place.durable(entry.then, at, self.now()),
+                Some(Err(error)) => match refusal(&entry.content, &error) {
+                    Some(code) => place.refused(entry.then, code, &error),
+                    None => {
+                        place.give_back(std::iter::once(entry).chain(entries));
+                        return Err(error.to_string());
+                    }
+                },
+                None => {
+                    place.give_back(std::iter::once(entry).chain(entries));
+                    return Err("an append was not answered".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&self, at: TopicPartition, entry: &Entry, now: TimestampMs) -> Append {
+        let batch = match entry.transaction() {
+            Some(InTransaction { producer, epoch }) => {
+                compose_transactional(&entry.records, now, (producer, epoch))
+            }
+            None => compose(&entry.records, now),
+        };
+        Append { at, current: None, batch, transaction: None, now }
+    }
+
     /// Says again in few records what the log says in many, then gives up the many. Nothing else is
-    /// appended meanwhile. A crash in between leaves both, which say the same.
+    /// written meanwhile. A crash in between leaves both, which say the same. What transactions hold
+    /// stays where it is.
     async fn compact(&self, place: &Place) -> Result<(), String> {
         let mut all = Entry::default();
         place.with_groups(|groups| {
@@ -281,13 +311,29 @@ impl Coordinator {
             None
         });
         let mut first = None;
-        for Entry { records, .. } in all.split(self.append_bytes_max()) {
-            place.log.borrow_mut().compacted(&records, first.is_none());
-            let base = self.append(place.at, &records).await?;
-            first = first.or(base);
+        for part in all.split(self.append_bytes_max()) {
+            place.log.borrow_mut().compacted(&part.records, first.is_none());
+            if part.records.is_empty() {
+                continue;
+            }
+            let append = self.batch(place.at, &part, self.0.clock.wall());
+            match self.0.router.append(vec![append]).await.await.into_iter().next() {
+                Some(Ok(appended)) => first = first.or(Some(appended.base_offset)),
+                Some(Err(error)) => return Err(error.to_string()),
+                None => return Err("an append was not answered".to_owned()),
+            }
         }
-        let Some(first) = first else { return Ok(()) };
-        let deletion = Deletion { at: place.at, before: DeleteBefore::Offset(first) };
+        let mut before = None;
+        place.with_groups(|groups| {
+            if let Some(first) = first {
+                groups.written_again(first);
+                before = Some(groups.first_to_keep().map_or(first, |kept| kept.min(first)));
+            }
+            None
+        });
+        // Without the groups nobody knows what must stay.
+        let Some(before) = before else { return Ok(()) };
+        let deletion = Deletion { at: place.at, before: DeleteBefore::Offset(before) };
         match self.0.router.delete_before(vec![deletion], None).await.into_iter().next() {
             Some(Ok(_)) => {}
             // The log keeps more than it needs, until the next time.
@@ -301,24 +347,25 @@ impl Coordinator {
         }
         Ok(())
     }
+}
 
-    /// Appends records as one batch; the offset of the first, when there is one.
-    async fn append(
-        &self,
-        at: TopicPartition,
-        records: &[NewRecord],
-    ) -> Result<Option<Offset>, String> {
-        if records.is_empty() {
-            return Ok(None);
+fn marker(at: TopicPartition, ending: &Ending, now: TimestampMs) -> Marker {
+    let Ending { producer, epoch, outcome, coordinator_epoch, transaction_version } = *ending;
+    Marker { at, producer, epoch, outcome, coordinator_epoch, transaction_version, now }
+}
+
+/// What the asker is told when its batch or marker is not taken for what it says. `None` when the
+/// log fails, and with it all that waits.
+fn refusal(content: &Content, error: &AppendError) -> Option<ErrorCode> {
+    match (content, error) {
+        (Content::Plain, _) => None,
+        (_, AppendError::InvalidProducerEpoch { .. }) => Some(ErrorCode::InvalidProducerEpoch),
+        (_, AppendError::InvalidTxnState { .. }) => Some(ErrorCode::InvalidTxnState),
+        (_, AppendError::TransactionCoordinatorFenced { .. }) => {
+            Some(ErrorCode::TransactionCoordinatorFenced)
         }
-        let now = self.0.clock.wall();
-        let append =
-            Append { at, current: None, batch: compose(records, now), transaction: None, now };
-        match self.0.router.append(vec![append]).await.await.into_iter().next() {
-            Some(Ok(appended)) => Ok(Some(appended.base_offset)),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("an append was not answered".to_owned()),
-        }
+        (_, AppendError::TooManyTransactions { .. }) => Some(ErrorCode::CoordinatorNotAvailable),
+        (_, _) => None,
     }
 }
 
@@ -349,130 +396,6 @@ impl Looks {
             self.next_expiry_ms = now.ms + image.broker.offsets_check_ms;
             let retention = image.broker.offsets_retention_ms;
             place.with_groups(|groups| groups.expire(retention, now));
-        }
-    }
-}
-
-impl Place {
-    fn ask(&self, group: Name, ask: Ask, image: &MetadataImage, now: Now) {
-        match &mut *self.state.borrow_mut() {
-            State::Active(active) if active.queued_bytes > QUEUED_BYTES_MAX => {
-                ask.refuse(ErrorCode::CoordinatorNotAvailable);
-            }
-            State::Active(active) => {
-                active.groups.set_configs(image.group_configs());
-                let entry = active.groups.ask(&group, ask, image, now);
-                active.queue(entry);
-            }
-            State::Loading(waiting) if waiting.len() < WAITING_FOR_LOAD_MAX => {
-                waiting.push((group, ask));
-                return;
-            }
-            State::Loading(_) => ask.refuse(ErrorCode::CoordinatorLoadInProgress),
-            State::Ended => ask.refuse(ErrorCode::NotCoordinator),
-        }
-        self.work.signal();
-    }
-
-    fn activate(
-        &self,
-        groups: GroupPartition,
-        batch_bytes_max: usize,
-        image: &MetadataImage,
-        now: Now,
-    ) {
-        let active = Active { groups, batch_bytes_max, queue: Vec::new(), queued_bytes: 0 };
-        let before = self.state.replace(State::Active(Box::new(active)));
-        if let State::Loading(waiting) = before {
-            for (group, ask) in waiting {
-                self.ask(group, ask, image, now);
-            }
-        }
-    }
-
-    /// The log does not hold what was said: everybody who waits is told, and all is read again.
-    fn begin_again(&self) {
-        self.leave(State::Loading(Vec::new()), ErrorCode::NotCoordinator);
-    }
-
-    fn end(&self, error: ErrorCode) {
-        self.leave(State::Ended, error);
-    }
-
-    fn leave(&self, for_state: State, error: ErrorCode) {
-        match self.state.replace(for_state) {
-            State::Active(mut active) => active.groups.abandon(active.queue, error),
-            State::Loading(waiting) => waiting.into_iter().for_each(|(_, ask)| ask.refuse(error)),
-            State::Ended => {}
-        }
-    }
-
-    fn with_groups<I: IntoIterator<Item = Entry>>(
-        &self,
-        call: impl FnOnce(&mut GroupPartition) -> I,
-    ) {
-        if let State::Active(active) = &mut *self.state.borrow_mut() {
-            let entries = call(&mut active.groups);
-            active.queue(entries);
-        }
-    }
-
-    fn tick(&self, image: &MetadataImage, now: Now) {
-        self.with_groups(|groups| {
-            groups.set_configs(image.group_configs());
-            groups.tick(image, now)
-        });
-    }
-
-    fn next_deadline(&self) -> Option<u64> {
-        match &*self.state.borrow() {
-            State::Active(active) => active.groups.next_deadline(),
-            State::Loading(_) | State::Ended => None,
-        }
-    }
-
-    /// What goes into the next batch: as many entries as fit, in one.
-    fn take_batch(&self) -> Option<Entry> {
-        let State::Active(active) = &mut *self.state.borrow_mut() else { return None };
-        if active.queue.is_empty() {
-            return None;
-        }
-        let mut bytes = 0;
-        let fit = active.queue.iter().take_while(|entry| {
-            bytes += entry.bytes();
-            bytes <= active.batch_bytes_max
-        });
-        let count = fit.count().max(1);
-        let mut batch = Entry::default();
-        for entry in active.queue.drain(..count) {
-            active.queued_bytes -= entry.bytes();
-            batch.records.extend(entry.records);
-            batch.then.extend(entry.then);
-        }
-        Some(batch)
-    }
-
-    fn durable(&self, then: Vec<Then>, now: Now) {
-        self.with_groups(|groups| {
-            then.into_iter().filter_map(|then| groups.durable(then, now)).collect::<Vec<_>>()
-        });
-    }
-
-    /// The log does not hold a batch: its askers are told with all others.
-    fn give_back(&self, then: Vec<Then>) {
-        if let State::Active(active) = &mut *self.state.borrow_mut() {
-            active.queue.insert(0, Entry { records: Vec::new(), then });
-        }
-    }
-}
-
-impl Active {
-    fn queue(&mut self, entries: impl IntoIterator<Item = Entry>) {
-        for entry in entries {
-            for part in entry.split(self.batch_bytes_max) {
-                self.queued_bytes += part.bytes();
-                self.queue.push(part);
-            }
         }
     }
 }

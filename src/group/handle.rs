@@ -1,6 +1,6 @@
 //! The way to a group from any core.
 
-use super::ask::{Ask, Listed};
+use super::ask::{Ask, EndError, Ending, Listed};
 use super::classic::Name;
 use super::coordinator::{Coordinator, answer_list};
 use super::placement::{OFFSETS_TOPIC, partition_of};
@@ -8,12 +8,14 @@ use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
 use millstream_io::runtime::{Mailbox, Post, Promise, oneshot};
 use millstream_io::units::{ShardId, TopicPartition};
+use millstream_shards::message::AppendError;
 use millstream_shards::router::Router;
 use std::num::NonZeroU32;
 
 /// What one core asks another's coordinator.
 pub enum GroupOrder {
     One(TopicPartition, Name, Ask),
+    End(TopicPartition, Ending, Promise<Result<(), EndError>>),
     List(Promise<Result<Vec<Listed>, ErrorCode>>),
 }
 
@@ -66,6 +68,32 @@ impl Groups {
         reply.await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
+    /// Ends a producer's transaction in a partition of the offsets topic: resolves when the marker is
+    /// durable and what it ends counts, or is forgotten.
+    ///
+    /// # Errors
+    /// [`EndError`]: the transaction is as it was, as far as anybody knows.
+    pub async fn end_transaction(
+        &self,
+        at: TopicPartition,
+        ending: Ending,
+    ) -> Result<(), EndError> {
+        let image = self.metadata.get();
+        let offsets = image.topic_by_name(OFFSETS_TOPIC);
+        if offsets.and_then(|topic| topic.partition(at.partition.get())) != Some(at) {
+            return Err(EndError::Refused(AppendError::UnknownPartition { at }));
+        }
+        let (promise, reply) = oneshot();
+        let owner = self.router.owner(at);
+        if owner == self.router.shard() {
+            self.own.end_transaction(at, ending, promise);
+        } else {
+            // A closed mailbox drops the promise: nobody answers.
+            let _ = self.post.send(owner, GroupOrder::End(at, ending, promise)).await;
+        }
+        reply.await.unwrap_or(Err(EndError::NotReady))
+    }
+
     /// All groups of all cores.
     ///
     /// # Errors
@@ -94,6 +122,9 @@ pub async fn serve(mut mailbox: Mailbox<GroupOrder>, coordinator: Coordinator) {
         for order in mailbox.receive().await {
             match order {
                 GroupOrder::One(at, group, ask) => coordinator.ask(at, group, ask),
+                GroupOrder::End(at, ending, reply) => {
+                    coordinator.end_transaction(at, ending, reply);
+                }
                 GroupOrder::List(reply) => answer_list(&coordinator, reply),
             }
         }

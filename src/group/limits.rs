@@ -29,3 +29,14 @@ pub const GROUPS_PER_PARTITION_MAX: usize = 100_000;
 /// Records that wait to be appended to one partition; more requests are told
 /// COORDINATOR_NOT_AVAILABLE.
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// Offsets in open transactions of one partition of the offsets topic. A commit in a transaction
+/// that would go past it is refused with COORDINATOR_NOT_AVAILABLE, until some have ended.
+pub const PENDING_OFFSETS_MAX: usize = 1_000_000;
+
+/// Entries that one partition writes at once: each may be a batch of its own, or a marker.
+pub const ROUND_PARTS_MAX: usize = 1024;
+
+/// Producers of one partition whose transactions are being verified. The one that began longest ago
+/// is forgotten for a further one; its commit is refused with INVALID_TXN_STATE.
+pub const VERIFYING_MAX: usize = 10_000;

@@ -1,11 +1,13 @@
 //! Reads a partition of `__consumer_offsets` from its start to its end.
 
+use super::ask::InTransaction;
 use super::log_record::LogRecord;
+use super::partition::Logged;
 use bytes::Bytes;
-use millstream_io::batch::{RecordBatchHeader, stored};
+use millstream_io::batch::{EndMarker, RecordBatchHeader, stored};
 use millstream_io::records::{Keep, Records};
 use millstream_io::runtime::Pool;
-use millstream_io::units::{Offset, TopicPartition, bytes_usize};
+use millstream_io::units::{Offset, ProducerStamp, TopicPartition, bytes_usize};
 use millstream_shards::message::{Chunk, Isolation, Read, ReadLimits};
 use millstream_shards::router::Router;
 
@@ -20,7 +22,8 @@ pub struct Loaded {
     pub unreadable: u64,
 }
 
-/// Gives every record of the log to `replay`, in order.
+/// Gives every record and every marker of the log to `replay`, in order, with the offset of the
+/// batch.
 ///
 /// # Errors
 /// The log cannot be read, in words.
@@ -28,7 +31,7 @@ pub async fn load(
     router: &Router,
     pool: &Pool,
     at: TopicPartition,
-    mut replay: impl FnMut(LogRecord),
+    mut replay: impl FnMut(Logged, Offset),
 ) -> Result<Loaded, String> {
     let mut loaded = Loaded::default();
     let mut offset = start(router, at).await?;
@@ -83,7 +86,7 @@ fn batches(
     mut bytes: &[u8],
     mut offset: Offset,
     loaded: &mut Loaded,
-    replay: &mut impl FnMut(LogRecord),
+    replay: &mut impl FnMut(Logged, Offset),
 ) -> Result<Offset, String> {
     while !bytes.is_empty() {
         let (_, total) = stored::frame(bytes).map_err(|error| error.to_string())?;
@@ -103,17 +106,25 @@ fn records(
     header: &RecordBatchHeader<'_>,
     batch: &[u8],
     loaded: &mut Loaded,
-    replay: &mut impl FnMut(LogRecord),
+    replay: &mut impl FnMut(Logged, Offset),
 ) -> Result<(), String> {
+    let at = header.base_offset().unwrap_or(Offset::ZERO);
     if header.attributes().is_control() {
+        // Other control records concern no coordinator.
+        if let Some(EndMarker { producer, outcome, .. }) = EndMarker::read(batch) {
+            replay(Logged::End { producer, outcome }, at);
+        }
         return Ok(());
     }
+    let transactional = header.producer().filter(|_| header.attributes().is_transactional());
+    let by =
+        transactional.map(|ProducerStamp { id, epoch, .. }| InTransaction { producer: id, epoch });
     let mut reader =
         Records::open(batch, Keep::KeysAndValues).map_err(|error| error.to_string())?;
     while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
         loaded.records += 1;
         match record.key.map(|key| LogRecord::decode(key, record.value)) {
-            Some(Ok(decoded)) => replay(decoded),
+            Some(Ok(record)) => replay(Logged::Record { record: Box::new(record), by }, at),
             Some(Err(_)) | None => loaded.unreadable += 1,
         }
     }

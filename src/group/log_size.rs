@@ -23,6 +23,11 @@ impl LogSize {
         self.grown += bytes(records);
     }
 
+    /// That many bytes besides: markers of transactions.
+    pub fn marked(&mut self, bytes: usize) {
+        self.grown += bytes_u64(bytes);
+    }
+
     /// Records of a compaction were appended; the `first` ones begin it.
     pub fn compacted(&mut self, records: &[NewRecord], first: bool) {
         if first {

@@ -7,109 +7,43 @@
 
 mod classic;
 mod consumer;
+mod entry;
 mod group;
 mod migration;
 mod offsets;
+mod transactions;
 mod watch;
 
-use super::ask::{Ask, Commit, Heartbeat, Listed, Refusal, Waiter};
+use super::ask::{
+    Ask, Commit, EndError, Ending, Heartbeat, InTransaction, Listed, Refusal, Waiter,
+};
 use super::classic::ClassicGroup;
 use super::classic::{
     Answer, Caller, GroupSnapshot, JoinAnswer, JoinRequest, LeaveAnswer, Leaving, Left, Name, Now,
-    Outcome, Settings, Store, StoreNumber, SyncAnswer, SyncRequest,
+    Outcome, Settings, Store, SyncAnswer, SyncRequest,
 };
 use super::consumer::{ConsumerRecord, ConsumerSettings, HeartbeatAnswer, MemberTimes, TopicsView};
 use super::limits::GROUPS_PER_PARTITION_MAX;
 use super::log_record::{self, LogRecord};
-use super::offsets::{CommittedOffset, GroupOffsets};
+use super::offsets::{CommittedOffset, GroupOffsets, Stored};
 use crate::cluster::group_configs::GroupConfigs;
 use crate::wire::ErrorCode;
+pub use entry::{Content, Entry, Then};
 use group::{Group, Kind};
-use millstream_io::batch::NewRecord;
+use millstream_io::batch::{NewRecord, Outcome as TransactionOutcome};
 use millstream_io::runtime::Promise;
+use millstream_io::units::{Offset, ProducerId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
-
-/// Records that belong into one batch, and what follows when it is durable.
-#[derive(Debug, Default)]
-pub struct Entry {
-    pub records: Vec<NewRecord>,
-    pub then: Vec<Then>,
-}
-
-impl Entry {
-    /// Bytes of the records, at most.
-    pub fn bytes(&self) -> usize {
-        self.records.iter().map(NewRecord::bytes_max).sum()
-    }
-
-    /// Parts of at most `bytes_max` each. What follows comes with the last. Only the tombstones of
-    /// very many offsets need it.
-    pub fn split(mut self, bytes_max: usize) -> Vec<Entry> {
-        let mut parts = Vec::new();
-        while self.bytes() > bytes_max && self.records.len() > 1 {
-            let half = self.records.split_off(self.records.len() / 2);
-            let records = std::mem::replace(&mut self.records, half);
-            parts.extend(Entry { records, then: Vec::new() }.split(bytes_max));
-        }
-        parts.push(self);
-        parts
-    }
-}
+pub use transactions::Logged;
+use transactions::Transactions;
 
 /// Settings of the broker that concern groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupSettings {
     pub classic: Settings,
     pub consumer: ConsumerSettings,
-}
-
-/// What follows when an entry is durable.
-#[derive(Debug)]
-pub enum Then {
-    /// A record of a classic group, of the era that it was in.
-    Stored {
-        group: Name,
-        era: u64,
-        number: StoreNumber,
-    },
-    Answer(Waiter, Answer),
-    Committed {
-        group: Name,
-        offsets: Vec<(Name, i32, CommittedOffset)>,
-        reply: Promise<ErrorCode>,
-    },
-    /// Offsets are gone, and with `whole` the group too.
-    Forgotten {
-        group: Name,
-        offsets: Vec<(Arc<str>, i32)>,
-        whole: bool,
-    },
-    Reply(Promise<ErrorCode>),
-    Beat(Promise<Result<HeartbeatAnswer, Refusal>>, HeartbeatAnswer),
-    ReplyEach(Promise<Result<Vec<ErrorCode>, ErrorCode>>, Vec<ErrorCode>),
-}
-
-impl Then {
-    /// Tells whoever waits that it did not come to pass.
-    fn refuse(self, error: ErrorCode) {
-        match self {
-            Then::Stored { .. } | Then::Forgotten { .. } => {}
-            Then::Answer(waiter, answer) => {
-                let _ = waiter.send(answer.refused(error));
-            }
-            Then::Committed { reply, .. } | Then::Reply(reply) => {
-                let _ = reply.send(error);
-            }
-            Then::ReplyEach(reply, _) => {
-                let _ = reply.send(Err(error));
-            }
-            Then::Beat(reply, _) => {
-                let _ = reply.send(Err(error.into()));
-            }
-        }
-    }
 }
 
 /// The groups of one partition. Lives on the core that owns the partition.
@@ -122,6 +56,8 @@ pub struct GroupPartition {
     append_bytes_max: usize,
     /// In the order of their names, so that they can be listed in pieces.
     groups: BTreeMap<Name, Group>,
+    /// Transactions that are open in the log.
+    transactions: Transactions,
     deadlines: BinaryHeap<Reverse<(u64, Name)>>,
 }
 
@@ -132,6 +68,7 @@ impl GroupPartition {
             configs: Arc::default(),
             append_bytes_max,
             groups: BTreeMap::new(),
+            transactions: Transactions::default(),
             deadlines: BinaryHeap::new(),
         }
     }
@@ -151,14 +88,32 @@ impl GroupPartition {
         self.groups.is_empty()
     }
 
-    /// Takes a record of the log into account. [`GroupPartition::loaded`] ends the loading.
-    pub fn replay(&mut self, record: LogRecord, now: Now) {
-        match record {
+    /// Takes what stands at `at` in the log into account. [`GroupPartition::loaded`] ends the
+    /// loading.
+    pub fn replay(&mut self, read: Logged, at: Offset, now: Now) {
+        let (record, by) = match read {
+            Logged::Record { record, by } => (record, by),
+            Logged::End { producer, outcome } => {
+                self.transactions.closed(producer);
+                self.end(producer, outcome);
+                return;
+            }
+        };
+        if let Some(transaction) = by {
+            self.transactions.opened(transaction);
+        }
+        match *record {
             LogRecord::Offset { group, topic, partition, committed } => {
-                let group = self.group_or_new(&Name::from(group), now);
+                let (name, topic) = (Name::from(group), Name::from(topic));
                 match committed {
-                    Some(committed) => group.offsets.put(&topic, partition, committed),
-                    None => drop(group.offsets.remove(&topic, partition)),
+                    Some(committed) => {
+                        let stored = Stored { committed, at };
+                        self.keep(&name, (&topic, partition), by, stored, now);
+                    }
+                    None => {
+                        let group = self.group_or_new(&name, now);
+                        group.offsets.remove(&topic, partition);
+                    }
                 }
             }
             LogRecord::Group { group, snapshot } => {
@@ -176,6 +131,7 @@ impl GroupPartition {
 
     /// The whole log was replayed.
     pub fn loaded(&mut self, now: Now) {
+        self.transactions.begin_guards(now.ms);
         self.groups.retain(|_, group| group.is_on_disk || !group.offsets.is_empty());
         let names: Vec<Name> = self.groups.keys().cloned().collect();
         for name in names {
@@ -209,6 +165,10 @@ impl GroupPartition {
             }
             Ask::Leave(leaving, waiter) => self.leave(name, leaving, waiter, topics, now),
             Ask::Commit(commit, reply) => self.commit(name, commit, reply, now),
+            Ask::Verify(transaction, reply) => {
+                let _ = reply.send(Ok(self.transactions.verify(transaction)));
+                None
+            }
             Ask::Offsets(wanted, by, reply) => {
                 let _ = reply.send(self.offsets(name, wanted, &by));
                 None
@@ -237,8 +197,8 @@ impl GroupPartition {
         entry
     }
 
-    /// What an entry wanted is durable.
-    pub fn durable(&mut self, then: Then, now: Now) -> Option<Entry> {
+    /// What an entry wanted is durable, in the batch at `at`.
+    pub fn durable(&mut self, then: Then, at: Offset, now: Now) -> Option<Entry> {
         match then {
             Then::Stored { group: name, era, number } => {
                 if self.groups.get(&name)?.era != era {
@@ -249,13 +209,19 @@ impl GroupPartition {
                 self.arm(&name, now.ms);
                 entry
             }
-            Then::Committed { group: name, offsets, reply } => {
-                let group = self.group_or_new(&name, now);
-                group.committing = group.committing.saturating_sub(1);
+            Then::Committed { group: name, offsets, by, reply } => {
                 for (topic, partition, committed) in offsets {
-                    group.offsets.put(&topic, partition, committed);
+                    let group = self.group_or_new(&name, now);
+                    group.on_the_way.arrived(&topic, partition, by.is_some());
+                    let stored = Stored { committed, at };
+                    self.keep(&name, (&topic, partition), by, stored, now);
                 }
                 let _ = reply.send(ErrorCode::None);
+                None
+            }
+            Then::Ended { producer, outcome, reply } => {
+                self.end(producer, outcome);
+                let _ = reply.send(Ok(()));
                 None
             }
             Then::Forgotten { group: name, offsets, whole } => {
@@ -264,7 +230,7 @@ impl GroupPartition {
                     group.offsets.remove(&topic, partition);
                 }
                 if whole {
-                    // A commit that came in between made no group of its own: it waits behind us.
+                    // It took no more, and what was on its way to the log came before.
                     self.groups.remove(&name);
                 }
                 None
@@ -326,6 +292,7 @@ impl GroupPartition {
     /// Tells everybody who waits that this partition is lost, and forgets all.
     pub fn abandon(&mut self, entries: Vec<Entry>, error: ErrorCode) {
         self.deadlines.clear();
+        self.transactions = Transactions::default();
         for then in entries.into_iter().flat_map(|entry| entry.then) {
             then.refuse(error);
         }
@@ -336,10 +303,25 @@ impl GroupPartition {
         }
     }
 
-    /// Records that, replayed into an empty log, give all that this log says now. What is on its way
-    /// to the log may be in it already; its own records come behind.
+    /// Records that, replayed behind what [`GroupPartition::first_to_keep`] leaves of this log, give
+    /// all that it says now. What is on its way to the log may be in it already; its own records
+    /// come behind.
     pub fn records(&self) -> Vec<NewRecord> {
         self.groups.iter().flat_map(|(name, group)| group.records(name)).collect()
+    }
+
+    /// They are durable, the first of them at `at`.
+    pub fn written_again(&mut self, at: Offset) {
+        for group in self.groups.values_mut() {
+            group.offsets.written_again(at);
+        }
+    }
+
+    /// From where on the log is needed besides those records: the first offset of an open
+    /// transaction, or of a commit that one is to replace.
+    pub fn first_to_keep(&self) -> Option<Offset> {
+        let replaced = self.groups.values().filter_map(|group| group.offsets.first_to_keep());
+        replaced.chain(self.transactions.first()).min()
     }
 
     /// Every group.
@@ -390,11 +372,9 @@ impl GroupPartition {
                 }
                 let era = self.groups.get(name).map_or(0, |group| group.era);
                 let then = vec![Then::Stored { group: name.clone(), era, number }];
-                Some(Entry { records: vec![group_record(name, Some(&content))], then })
+                Some(Entry::plain(vec![group_record(name, Some(&content))], then))
             }
-            Store::Tombstone => {
-                Some(Entry { records: vec![group_record(name, None)], then: vec![] })
-            }
+            Store::Tombstone => Some(Entry::plain(vec![group_record(name, None)], Vec::new())),
         }
     }
 
@@ -458,5 +438,10 @@ mod migration_tests;
 #[path = "partition/mixed_walk_tests.rs"]
 mod mixed_walk_tests;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 #[path = "partition/partition_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "partition/transactions_tests.rs"]
+mod transactions_tests;

@@ -1,7 +1,8 @@
 //! What is told of groups to whoever watches the broker.
 
 use super::super::metrics::{CommitsPiece, CoreGroups};
-use super::{Coordinator, Place, State};
+use super::Coordinator;
+use super::place::{Place, State};
 use crate::group::classic::Name;
 use crate::group::metrics::GroupFacts;
 use millstream_io::runtime::Breather;

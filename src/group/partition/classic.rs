@@ -35,8 +35,8 @@ impl GroupPartition {
             panic!("group {name:?} did not become a classic one");
         };
         let outcome = classic.join(request, waiter, now);
-        let mut entry = Entry { records: before, then: Vec::new() };
-        if let Some(Entry { records, then }) = self.settle(name, outcome) {
+        let mut entry = Entry::plain(before, Vec::new());
+        if let Some(Entry { records, then, .. }) = self.settle(name, outcome) {
             entry.records.extend(records);
             entry.then.extend(then);
         }
@@ -91,7 +91,7 @@ impl GroupPartition {
             // Behind the record of what the member is told.
             Ok(answer) => {
                 let then = vec![Then::Answer(waiter, Answer::Sync(answer))];
-                Some(Entry { records: Vec::new(), then })
+                Some(Entry::plain(Vec::new(), then))
             }
             Err(error) => {
                 let _ = waiter.send(Answer::Sync(SyncAnswer::refused(error)));

@@ -1,6 +1,6 @@
 //! Groups of the consumer protocol with settings of their own.
 
-use super::tests::{Bench, Topics, beat, now};
+use super::testing::{Bench, Topics, beat, now};
 use super::*;
 use crate::cluster::image::tests::image;
 use crate::cluster::store::Stored;

@@ -3,7 +3,9 @@
 use super::super::ask::GroupKind;
 use super::super::classic::{ClassicGroup, State};
 use super::super::consumer::{ConsumerGroup, ConsumerRecord};
+use super::transactions::OnTheWay;
 use super::*;
+use millstream_io::units::TopicId;
 
 /// A group. An id is of one protocol at a time; [`super::migration`] changes it.
 #[derive(Debug)]
@@ -11,7 +13,7 @@ pub(super) struct Group {
     pub kind: Kind,
     pub offsets: GroupOffsets,
     /// Commits on their way to the log.
-    pub committing: usize,
+    pub on_the_way: OnTheWay,
     /// Rises when it changes its protocol: what an earlier group of this id waits for is no more.
     pub era: u64,
     /// A record of it may be in the log.
@@ -36,7 +38,7 @@ impl Group {
         Group {
             kind: Kind::Classic(Box::new(ClassicGroup::new(settings, now))),
             offsets: GroupOffsets::default(),
-            committing: 0,
+            on_the_way: OnTheWay::default(),
             era: 0,
             is_on_disk: false,
             last: None,
@@ -90,9 +92,10 @@ impl Group {
         }
     }
 
-    /// Nobody is in it, and nothing is under way.
+    /// Nobody is in it, nothing is under way, and no transaction may add to it.
     pub fn is_removable(&self) -> bool {
-        self.committing == 0
+        self.on_the_way.is_empty()
+            && !self.offsets.has_pending()
             && match &self.kind {
                 Kind::Classic(classic) => classic.is_removable(),
                 Kind::Consumer(consumer) => consumer.is_empty(),
@@ -122,6 +125,12 @@ impl Group {
         }
     }
 
+    /// Whether a transaction may replace the offset.
+    pub fn is_unstable(&self, topic: &str, partition: i32) -> bool {
+        self.offsets.is_pending(topic, partition)
+            || self.on_the_way.has_transactional(topic, partition)
+    }
+
     /// The records that end the group, which takes no more calls.
     ///
     /// # Errors
@@ -142,14 +151,24 @@ impl Group {
             }
         }
         self.ending = true;
-        let offsets = self.offsets.select(|_, _, _| true);
+        let offsets = self.places(|_, _| true);
         records.extend(offsets.iter().map(|(topic, p)| offset_record(name, topic, *p, None)));
         let then = vec![Then::Forgotten { group: name.clone(), offsets, whole: true }];
-        Ok(Entry { records, then })
+        Ok(Entry::plain(records, then))
     }
 
-    /// Records that, replayed into an empty log, give the group again as its log has it, with its
-    /// offsets.
+    /// Places of offsets that are committed, pending or on their way to the log, and for one of
+    /// which `wanted` says so, each once.
+    pub fn places(&self, wanted: impl Fn(&str, TopicId) -> bool) -> Vec<(Arc<str>, i32)> {
+        let mut places = self.offsets.select(|topic, c| wanted(topic, c.topic_id));
+        places.extend(self.on_the_way.select(&wanted));
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// Records that, replayed behind what must be kept of the log, give the group again as its log
+    /// has it, with its offsets.
     pub fn records(&self, name: &Name) -> Vec<NewRecord> {
         let mut records = match (&self.kind, &self.last) {
             (Kind::Consumer(consumer), _) => consumer_records(name, &consumer.records()),
@@ -158,7 +177,7 @@ impl Group {
             }
             (Kind::Classic(_), _) => Vec::new(),
         };
-        let offsets = self.offsets.iter();
+        let offsets = self.offsets.to_write_again();
         records.extend(
             offsets.map(|(topic, p, committed)| offset_record(name, topic, p, Some(committed))),
         );

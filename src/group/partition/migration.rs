@@ -40,10 +40,10 @@ impl Group {
         self.era += 1;
         let Dissolved { answers, held } = classic.dissolve(ErrorCode::RebalanceInProgress);
         send_all(answers);
-        Entry {
-            records: is_on_disk.then(|| group_record(name, None)).into_iter().collect(),
-            then: held.into_iter().map(|(waiter, answer)| Then::Answer(waiter, answer)).collect(),
-        }
+        Entry::plain(
+            is_on_disk.then(|| group_record(name, None)).into_iter().collect(),
+            held.into_iter().map(|(waiter, answer)| Then::Answer(waiter, answer)).collect(),
+        )
     }
 
     /// The records that end a group of the consumer protocol whose members all speak the classic
@@ -118,12 +118,13 @@ impl GroupPartition {
         }
         if records.is_empty() && begun.is_empty() {
             for then in then {
-                let _ = self.durable(then, now);
+                // No offset is committed here, so no place in the log is needed.
+                let _ = self.durable(then, Offset::ZERO, now);
             }
             return None;
         }
         let mut written = consumer_records(name, &records);
         written.extend(begun);
-        Some(Entry { records: written, then })
+        Some(Entry::plain(written, then))
     }
 }

@@ -1,7 +1,7 @@
-use super::tests::{Bench, Topics, beat, commit, name, now, offset};
+use super::testing::{Bench, Topics, beat, commit, name, now, offset};
 use super::*;
 use crate::config::MigrationPolicy;
-use crate::group::ask::GroupKind;
+use crate::group::ask::{GroupKind, Shown};
 use crate::group::classic::{Description, JoinRules, Protocol, State};
 use crate::wire::messages::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions, encode_prefixed,
@@ -89,10 +89,6 @@ impl Bench {
     fn described(&mut self, at: Now) -> Option<Description> {
         self.ask("g", at, Ask::Describe).try_take().unwrap().unwrap()
     }
-
-    fn restart(&mut self, at: Now) {
-        self.groups = self.reload(at);
-    }
 }
 
 #[test]
@@ -136,7 +132,7 @@ fn group_goes_to_the_new_protocol_and_back_with_its_members_through_a_restart_at
     let state = bench.ask("g", at, Ask::Describe).try_take();
     bench.restart(at);
     assert_eq!(bench.ask("g", at, Ask::Describe).try_take(), state);
-    assert_eq!(bench.fetch("g", at)[0].partitions, [(0, Some(offset(7, at)))]);
+    assert_eq!(bench.fetch("g", at)[0].partitions, [(0, Shown::Committed(offset(7, at)))]);
 }
 
 /// A batch is durable as a whole or not at all; so must be what it says.

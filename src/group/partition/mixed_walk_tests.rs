@@ -9,7 +9,7 @@
 //! order: then everybody has a share, all partitions are used, and the group is classic exactly when
 //! no member of the consumer protocol is left.
 
-use super::tests::{Bench, TOPIC, Topics, name, now};
+use super::testing::{Bench, TOPIC, Topics, name, now};
 use super::*;
 use crate::group::ask::ConsumerHeartbeat;
 use crate::group::classic::{JoinRules, JoinedMember, Protocol};
@@ -218,7 +218,7 @@ impl Walk {
     /// The coordinator crashes and reads its log. Answers that it owes do not come.
     fn reload(&mut self) {
         let groups = self.bench.reload(now(self.now_ms));
-        let few = Bench { log: self.bench.groups.records(), ..Bench::new() };
+        let few = Bench::of(self.bench.groups.records());
         let records = few.reload(now(self.now_ms)).records();
         assert_eq!(records, groups.records(), "a compacted log tells of another group");
         self.bench.groups = groups;

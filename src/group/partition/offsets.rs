@@ -1,7 +1,8 @@
 //! Offsets: commit, fetch, delete, expire.
 
-use super::super::ask::{FetchedBy, TopicOffsets, Wanted};
-use super::super::classic::{CommitKind, OffsetExpiry};
+use super::super::ask::{FetchedBy, Shown, TopicOffsets, Wanted};
+use super::super::by_partition::ByPartition;
+use super::super::classic::OffsetExpiry;
 use super::super::consumer::{Committer, OffsetError};
 use super::*;
 use millstream_io::units::{PartitionIndex, TimestampMs, TopicId, TopicPartition};
@@ -20,9 +21,21 @@ impl GroupPartition {
                 None
             }
             Ok(records) => {
-                self.group_or_new(name, now).committing += 1;
+                let by = commit.transaction;
+                if let Some(transaction) = by {
+                    self.transactions.opened(transaction);
+                }
+                let on_the_way = &mut self.group_or_new(name, now).on_the_way;
+                for (topic, partition, committed) in &commit.offsets {
+                    on_the_way.sent((topic, *partition), committed.topic_id, by.is_some());
+                }
+                let content = match commit.transaction {
+                    Some(transaction) => Content::Transactional(transaction),
+                    None => Content::Plain,
+                };
                 let (group, offsets) = (name.clone(), commit.offsets);
-                Some(Entry { records, then: vec![Then::Committed { group, offsets, reply }] })
+                let then = vec![Then::Committed { group, offsets, by, reply }];
+                Some(Entry { content, records, then })
             }
             Err(error) => {
                 let _ = reply.send(error);
@@ -41,12 +54,23 @@ impl GroupPartition {
         let is_full = self.groups.len() >= GROUPS_PER_PARTITION_MAX;
         match self.groups.get_mut(name) {
             Some(group) => check_committer(group, commit, now)?,
-            None if commit.generation >= 0 && commit.version >= MISSING_GROUPS_SINCE => {
+            None if commit.generation >= 0
+                && commit.transaction.is_none()
+                && commit.version >= MISSING_GROUPS_SINCE =>
+            {
                 return Err(ErrorCode::GroupIdNotFound);
             }
             None if commit.generation >= 0 => return Err(ErrorCode::IllegalGeneration),
             None if is_full => return Err(ErrorCode::CoordinatorNotAvailable),
             None => {}
+        }
+        if let Some(transaction) = commit.transaction {
+            if !self.transactions.is_verified(transaction, commit.guard) {
+                return Err(ErrorCode::InvalidTxnState);
+            }
+            if self.transactions.is_full(commit.offsets.len()) {
+                return Err(ErrorCode::CoordinatorNotAvailable);
+            }
         }
         let one = |(topic, partition, committed): &(Name, i32, CommittedOffset)| {
             offset_record(name, topic, *partition, Some(committed))
@@ -71,22 +95,30 @@ impl GroupPartition {
             let checked = consumer.validate_fetch(by.member_id.as_deref(), by.epoch);
             checked.map_err(|error| error.code())?;
         }
-        let offsets = group.map(|group| &group.offsets);
+        let shown = |topic: &str, partition, stored: Option<&Stored>| match (group, stored) {
+            (Some(group), _) if by.require_stable && group.is_unstable(topic, partition) => {
+                Shown::Unstable
+            }
+            (_, Some(stored)) => Shown::Committed(stored.committed.clone()),
+            (_, None) => Shown::Nothing,
+        };
+        let committed = group.map(|group| group.offsets.committed());
         Ok(match wanted {
             Some(wanted) => wanted
                 .into_iter()
                 .map(|(topic, partitions)| {
-                    let known = offsets.and_then(|offsets| offsets.topic(&topic));
-                    let of = |p: i32| (p, known.and_then(|known| known.get(&p)).cloned());
+                    let known = committed.and_then(|committed| committed.topic(&topic));
+                    let of = |p: i32| (p, shown(&topic, p, known.and_then(|known| known.get(&p))));
                     let partitions = partitions.into_iter().map(of).collect();
                     TopicOffsets { topic, partitions }
                 })
                 .collect(),
             None => {
-                let all = offsets.into_iter().flat_map(GroupOffsets::topics);
-                all.map(|(topic, partitions)| TopicOffsets {
-                    topic: topic.clone(),
-                    partitions: partitions.iter().map(|(p, c)| (*p, Some(c.clone()))).collect(),
+                let all = committed.into_iter().flat_map(ByPartition::topics);
+                all.map(|(topic, partitions)| {
+                    let of = |(p, stored): (&i32, _)| (*p, shown(topic, *p, Some(stored)));
+                    let partitions = partitions.iter().map(of).collect();
+                    TopicOffsets { topic: topic.clone(), partitions }
                 })
                 .collect()
             }
@@ -118,7 +150,7 @@ impl GroupPartition {
                 continue;
             }
             answers.push(ErrorCode::None);
-            if group.offsets.get(&topic, partition).is_some() {
+            if group.offsets.has(&topic, partition) || group.on_the_way.has(&topic, partition) {
                 gone.push((topic, partition));
             }
         }
@@ -150,7 +182,9 @@ impl GroupPartition {
     ) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (name, group) in &mut self.groups {
-            let gone = group.offsets.select(|topic, _, c| !is_there(topic, c.topic_id));
+            let mut gone = group.places(|topic, id| !is_there(topic, id));
+            // What is on its way to the topic's successor comes before our tombstone.
+            gone.retain(|(topic, p)| !group.on_the_way.is_to(topic, *p, &is_there));
             if !gone.is_empty() {
                 entries.extend(without(name, group, gone, now));
             }
@@ -168,17 +202,23 @@ fn check_committer(group: &mut Group, commit: &Commit, now: Now) -> Result<(), E
     match &mut group.kind {
         Kind::Classic(classic) => {
             let caller = Caller { member_id, instance_id: instance_id.as_deref() };
-            classic.validate_commit(caller, *generation, commit.kind, now)
+            classic.validate_commit(caller, *generation, commit.kind(), now)
         }
         Kind::Consumer(consumer) => {
             let committer = Committer {
                 member_id,
                 instance_id: instance_id.as_deref(),
                 epoch: *generation,
-                is_transactional: commit.kind == CommitKind::Transactional,
+                is_transactional: commit.transaction.is_some(),
                 version: commit.version,
             };
-            let code = |error: OffsetError| error.code();
+            let code = |error: OffsetError| match error {
+                // TxnOffsetCommit knows no other word for it.
+                OffsetError::StaleEpoch { .. } if committer.is_transactional => {
+                    ErrorCode::IllegalGeneration
+                }
+                error => error.code(),
+            };
             let leave = consumer.validate_commit(&committer).map_err(code)?;
             commit.offsets.iter().try_for_each(|(_, index, committed)| {
                 let Some(partition) = PartitionIndex::new(*index) else { return Ok(()) };
@@ -202,19 +242,21 @@ fn expired(group: &Group, retention_ms: i64, now: TimestampMs) -> Vec<(Arc<str>,
             OffsetExpiry::SinceEmpty(since) => Some(since),
         },
     };
-    group.offsets.select(|topic, _, committed| {
+    group.offsets.committed().select(|topic, partition, Stored { committed, .. }| {
         let from = committed.committed_at.max(since.unwrap_or(committed.committed_at));
         let over = match committed.expires_at {
             ..0 => now.since_ms(from) >= retention_ms,
             at => now.get() >= at,
         };
         over && !group.reads(topic)
+            && !group.offsets.is_pending(topic, partition)
+            && !group.on_the_way.has(topic, partition)
     })
 }
 
 /// Removes offsets, and the group when it has nothing else.
 fn without(name: &Name, group: &mut Group, gone: Vec<(Arc<str>, i32)>, now: Now) -> Option<Entry> {
-    let is_all = gone.len() == group.offsets.len();
+    let is_all = gone.len() == group.offsets.committed().len();
     if is_all
         && group.is_removable()
         && let Ok(entry) = group.end(name, now)
@@ -227,5 +269,5 @@ fn without(name: &Name, group: &mut Group, gone: Vec<(Arc<str>, i32)>, now: Now)
 fn forget_offsets(name: &Name, gone: Vec<(Arc<str>, i32)>) -> Entry {
     let records = gone.iter().map(|(topic, p)| offset_record(name, topic, *p, None)).collect();
     let then = Then::Forgotten { group: name.clone(), offsets: gone, whole: false };
-    Entry { records, then: vec![then] }
+    Entry::plain(records, vec![then])
 }

@@ -1,185 +1,10 @@
+use super::testing::*;
 use super::*;
-use crate::group::ask::{ConsumerHeartbeat, FetchedBy, TopicOffsets};
-use crate::group::classic::{CommitKind, JoinRules, Protocol, State, SyncRequest};
-use crate::group::consumer::TopicFacts;
-use crate::group::consumer::testing::Beat;
-use bytes::Bytes;
-use millstream_io::runtime::{Reply, oneshot};
-use millstream_io::units::{TimestampMs, TopicId};
+use crate::group::ask::Shown;
+use crate::group::classic::State;
+use millstream_io::units::TopicId;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-
-pub(super) const TOPIC: TopicId = TopicId::from_bytes([7; 16]);
-
-pub(super) fn now(ms: u64) -> Now {
-    Now { ms, wall: TimestampMs::new(1_700_000_000_000 + ms as i64) }
-}
-
-fn settings() -> GroupSettings {
-    let classic = Settings { initial_delay_ms: 0, ..Settings::default() };
-    GroupSettings { classic, ..GroupSettings::default() }
-}
-
-/// One topic of eight partitions.
-pub(super) struct Topics;
-
-impl TopicsView for Topics {
-    fn version(&self) -> u64 {
-        1
-    }
-
-    fn by_name(&self, name: &str) -> Option<TopicFacts> {
-        (name == "t").then_some(TopicFacts { id: TOPIC, partitions: 8 })
-    }
-
-    fn name_of(&self, id: TopicId) -> Option<Arc<str>> {
-        (id == TOPIC).then(|| "t".into())
-    }
-
-    fn names_after(&self, after: Option<&str>, visit: &mut dyn FnMut(&Arc<str>) -> bool) {
-        if after.is_none_or(|after| after < "t") {
-            visit(&"t".into());
-        }
-    }
-}
-
-pub(super) fn name(text: &str) -> Name {
-    Name::from(text)
-}
-
-pub(super) fn offset(offset: i64, at: Now) -> CommittedOffset {
-    CommittedOffset {
-        offset,
-        leader_epoch: 3,
-        metadata: format!("at {offset}").into(),
-        committed_at: at.wall,
-        expires_at: -1,
-        topic_id: TOPIC,
-    }
-}
-
-pub(super) fn commit(
-    member: &str,
-    generation: i32,
-    offsets: Vec<(Name, i32, CommittedOffset)>,
-) -> Commit {
-    Commit {
-        member_id: name(member),
-        instance_id: None,
-        generation,
-        kind: CommitKind::Plain,
-        version: 8,
-        offsets,
-    }
-}
-
-fn bench_join(member_id: Name) -> JoinRequest {
-    JoinRequest {
-        member_id,
-        instance_id: None,
-        client_id: name("client"),
-        client_host: name("/127.0.0.1"),
-        session_timeout_ms: 10_000,
-        rebalance_timeout_ms: 10_000,
-        protocol_type: name("consumer"),
-        protocols: vec![Protocol { name: name("range"), metadata: Bytes::new() }],
-        new_member_uuid: name("uuid"),
-        rules: JoinRules::of_version(2),
-    }
-}
-
-/// A partition with its log, as the coordinator drives it.
-pub(super) struct Bench {
-    pub groups: GroupPartition,
-    pub log: Vec<NewRecord>,
-    pub waiting: Vec<Entry>,
-}
-
-impl Bench {
-    pub fn new() -> Bench {
-        Bench {
-            groups: GroupPartition::new(settings(), 1 << 20),
-            log: Vec::new(),
-            waiting: Vec::new(),
-        }
-    }
-
-    pub fn ask<T>(
-        &mut self,
-        group: &str,
-        at: Now,
-        ask: impl FnOnce(Promise<T>) -> Ask,
-    ) -> Reply<T> {
-        let (promise, reply) = oneshot();
-        let entry = self.groups.ask(&name(group), ask(promise), &Topics, at);
-        self.waiting.extend(entry);
-        reply
-    }
-
-    /// Appends everything that waits, and what follows from it.
-    pub fn flush(&mut self, at: Now) {
-        while !self.waiting.is_empty() {
-            for entry in std::mem::take(&mut self.waiting) {
-                self.log.extend(entry.records);
-                for then in entry.then {
-                    self.waiting.extend(self.groups.durable(then, at));
-                }
-            }
-        }
-    }
-
-    pub fn reload(&self, at: Now) -> GroupPartition {
-        let mut groups = self.replayed(at);
-        groups.loaded(at);
-        groups
-    }
-
-    /// The log read, and the reading not ended yet.
-    pub fn replayed(&self, at: Now) -> GroupPartition {
-        let mut groups = GroupPartition::new(settings(), 1 << 20);
-        for record in &self.log {
-            let key = record.key.as_deref().unwrap();
-            groups.replay(LogRecord::decode(key, record.value.as_deref()).unwrap(), at);
-        }
-        groups
-    }
-
-    pub fn fetch(&mut self, group: &str, at: Now) -> Vec<TopicOffsets> {
-        let mut reply = self.ask(group, at, |reply| {
-            Ask::Offsets(None, FetchedBy { member_id: None, epoch: -1 }, reply)
-        });
-        reply.try_take().unwrap().unwrap().unwrap()
-    }
-
-    fn commit(&mut self, group: &str, at: Now, partition: i32, value: i64) -> Reply<ErrorCode> {
-        let offsets = vec![(name("t"), partition, offset(value, at))];
-        self.ask(group, at, |reply| Ask::Commit(commit("", -1, offsets), reply))
-    }
-
-    /// A group of one member, Stable. Its id and generation.
-    fn stable(&mut self, group: &str, at: Now) -> (Name, i32) {
-        let mut joined = self.ask(group, at, |waiter| Ask::Join(bench_join(name("")), waiter));
-        for entry in self.groups.tick(&Topics, at) {
-            self.waiting.push(entry);
-        }
-        let Some(Ok(Answer::Join(answer))) = joined.try_take() else { panic!("not joined") };
-        assert_eq!(answer.error, ErrorCode::None);
-        let sync = SyncRequest {
-            member_id: answer.member_id.clone(),
-            instance_id: None,
-            generation: answer.generation,
-            protocol_type: None,
-            protocol: None,
-            assignments: vec![(answer.member_id.clone(), Bytes::from_static(b"all"))],
-        };
-        let mut synced = self.ask(group, at, |waiter| Ask::Sync(sync, waiter));
-        assert!(synced.try_take().is_none(), "the assignment is not durable yet");
-        self.flush(at);
-        let Some(Ok(Answer::Sync(sync))) = synced.try_take() else { panic!("not synced") };
-        assert_eq!((sync.error, &sync.assignment[..]), (ErrorCode::None, &b"all"[..]));
-        (answer.member_id, answer.generation)
-    }
-}
 
 #[test]
 fn commit_is_answered_and_seen_when_it_is_durable() {
@@ -190,7 +15,7 @@ fn commit_is_answered_and_seen_when_it_is_durable() {
     bench.flush(at);
     assert_eq!(reply.try_take(), Some(Ok(ErrorCode::None)));
     let seen = bench.fetch("g", at);
-    assert_eq!(seen[0].partitions, [(1, Some(offset(42, at)))]);
+    assert_eq!(seen[0].partitions, [(1, Shown::Committed(offset(42, at)))]);
     let again = Bench { groups: bench.reload(at), ..Bench::new() }.fetch("g", at);
     assert_eq!(again, seen, "and after a start");
 }
@@ -328,15 +153,6 @@ fn everybody_is_answered_when_the_partition_is_lost() {
     assert!(bench.groups.is_empty());
 }
 
-/// A heartbeat of a member that reads the topic.
-fn reader(member: &str, epoch: i32) -> Beat {
-    if epoch == 0 { Beat::join(member, &["t"]) } else { Beat::new(member, epoch) }
-}
-
-pub(super) fn beat(member: &str, epoch: i32) -> ConsumerHeartbeat {
-    reader(member, epoch).sent()
-}
-
 #[test]
 fn member_of_the_consumer_protocol_is_answered_when_its_share_is_durable() {
     let (mut bench, at) = (Bench::new(), now(0));
@@ -361,7 +177,7 @@ fn member_of_the_consumer_protocol_is_answered_when_its_share_is_durable() {
     let mut described = again.ask("g", at, Ask::ConsumerDescribe);
     let described = described.try_take().unwrap().unwrap().unwrap();
     assert_eq!((described.state.name(), described.members.len()), ("Stable", 1));
-    assert_eq!(again.fetch("g", at)[0].partitions, [(2, Some(offset(4, at)))]);
+    assert_eq!(again.fetch("g", at)[0].partitions, [(2, Shown::Committed(offset(4, at)))]);
     assert_eq!(again.groups.list()[0].kind.name(), "consumer");
 }
 
@@ -444,10 +260,11 @@ fn few_records_say_what_many_said() {
         listed.sort_by(|a, b| a.group.cmp(&b.group));
         (offsets, described.try_take(), consumer.try_take(), listed)
     };
-    let before = bench.log.len();
+    let before: usize = bench.log.iter().map(|batch| batch.records.len()).sum();
     let long = shown(bench.reload(at));
-    bench.log = bench.groups.records();
-    assert!(bench.log.len() < 10 && before > 100, "{} of {before}", bench.log.len());
+    bench.compact(None);
+    let after: usize = bench.log.iter().map(|batch| batch.records.len()).sum();
+    assert!(after < 10 && before > 100, "{after} of {before}");
     assert_eq!(shown(bench.reload(at)), long);
 }
 
@@ -513,7 +330,7 @@ proptest! {
                     }
                 }
                 Step::Flush => bench.flush(at),
-                Step::Compact => bench.log = bench.groups.records(),
+                Step::Compact => bench.compact(None),
                 Step::Reload => {
                     // On its way, and lost with the power: nobody was told of it.
                     drop(bench.commit("0", at, 2, 999));
@@ -526,7 +343,10 @@ proptest! {
                     .fetch(&g.to_string(), at)
                     .into_iter()
                     .flat_map(|topic| topic.partitions)
-                    .filter_map(|(p, committed)| Some((p, committed?.offset)))
+                    .filter_map(|(p, shown)| match shown {
+                        Shown::Committed(committed) => Some((p, committed.offset)),
+                        Shown::Nothing | Shown::Unstable => None,
+                    })
                     .collect();
                 let due: BTreeMap<i32, i64> = model
                     .iter()

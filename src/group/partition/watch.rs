@@ -4,6 +4,7 @@ use super::super::ask::Listed;
 use super::super::metrics::{
     CommitsPiece, GroupFacts, NAMES_AT_ONCE, OFFSETS_AT_ONCE, TopicCommits,
 };
+use super::super::offsets::Stored;
 use super::group::{Group, Kind};
 use super::{GroupPartition, Name, TopicsView};
 use millstream_io::units::TopicId;
@@ -45,7 +46,9 @@ fn piece(group: &Group, last: Option<&(Arc<str>, i32)>, topics: &dyn TopicsView)
     let none = TopicId::from_bytes([0; 16]);
     let mut piece = CommitsPiece::default();
     let mut room = OFFSETS_AT_ONCE;
-    for (topic, partitions) in group.offsets.topics_from(last.map(|(topic, _)| &**topic)) {
+    for (topic, partitions) in
+        group.offsets.committed().topics_from(last.map(|(topic, _)| &**topic))
+    {
         let from = match last {
             Some((name, partition)) if name == topic => partition.saturating_add(1),
             Some(_) | None => i32::MIN,
@@ -53,7 +56,7 @@ fn piece(group: &Group, last: Option<&(Arc<str>, i32)>, topics: &dyn TopicsView)
         // Offsets of a topic that is gone are on their way out.
         let id = topics.by_name(topic).map(|topic| topic.id);
         let mut copied = Vec::new();
-        for (partition, committed) in partitions.range(from..) {
+        for (partition, Stored { committed, .. }) in partitions.range(from..) {
             if room == 0 {
                 break;
             }
@@ -79,9 +82,9 @@ mod tests {
     use super::super::super::consumer::TopicFacts;
     use super::super::super::log_record::LogRecord;
     use super::super::super::offsets::CommittedOffset;
-    use super::super::{GroupSettings, Now};
+    use super::super::{GroupSettings, Logged, Now};
     use super::*;
-    use millstream_io::units::TimestampMs;
+    use millstream_io::units::{Offset, TimestampMs};
 
     /// The topics t0 to t3; their ids are their numbers, from 1 on.
     struct Topics;
@@ -120,8 +123,9 @@ mod tests {
                 topic_id: *topic_id,
             });
             let (group, topic) = ("g".into(), (*topic).into());
-            groups
-                .replay(LogRecord::Offset { group, topic, partition: *partition, committed }, now);
+            let record =
+                Box::new(LogRecord::Offset { group, topic, partition: *partition, committed });
+            groups.replay(Logged::Record { record, by: None }, Offset::ZERO, now);
         }
         groups.loaded(now);
         groups
