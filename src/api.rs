@@ -100,23 +100,36 @@ pub struct CoreContext {
 }
 
 /// Requests that one core has begun to answer, by API.
-pub struct Requests([Cell<u64>; API_NUMBERS]);
+pub struct Requests {
+    begun: [Cell<u64>; API_NUMBERS],
+    recompressed: Cell<u64>,
+}
 
 impl Default for Requests {
     fn default() -> Requests {
-        Requests([const { Cell::new(0) }; API_NUMBERS])
+        Requests { begun: [const { Cell::new(0) }; API_NUMBERS], recompressed: Cell::new(0) }
     }
 }
 
 impl Requests {
     fn count(&self, key: ApiKey) {
-        let count = &self.0[place_of(key)];
+        let count = &self.begun[place_of(key)];
         count.set(count.get() + 1);
+    }
+
+    /// A batch was compressed anew.
+    fn recompressed(&self) {
+        self.recompressed.set(self.recompressed.get() + 1);
+    }
+
+    /// Batches that were compressed anew, since their topics force a codec.
+    pub fn batches_recompressed(&self) -> u64 {
+        self.recompressed.get()
     }
 
     /// Each API that is served, with its count.
     pub fn served(&self) -> Vec<(ApiKey, u64)> {
-        apis::TABLE.iter().map(|api| (api.key, self.0[place_of(api.key)].get())).collect()
+        apis::TABLE.iter().map(|api| (api.key, self.begun[place_of(api.key)].get())).collect()
     }
 }
 

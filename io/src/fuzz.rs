@@ -58,7 +58,7 @@ pub fn fuzz_records(bytes: &[u8]) {
     let _ = lookup::largest_timestamp(&batch, Offset::ZERO);
     if let Ok(batch) = CheckedBatch::parse(Bytes::from(batch), Origin::Client) {
         let deep = validate::validate(&batch, validate::Rules::default());
-        let other = recompress::recompress(&batch, crate::batch::Codec::Lz4);
+        let other = recompress::recompress(&batch, crate::batch::Codec::Lz4.into(), None, u64::MAX);
         if let (Ok(deep), Ok(other)) = (deep, other) {
             let again = validate::validate(&other, validate::Rules::default());
             assert_eq!(again, Ok(deep), "the same records under another codec");

@@ -32,6 +32,7 @@ pub struct CoreCounts {
     pub metrics: Metrics,
     pub levels: Levels,
     pub requests: Vec<(ApiKey, u64)>,
+    pub batches_recompressed: u64,
     /// Connections of this core.
     pub connections: usize,
     /// Those of the process.
@@ -101,6 +102,7 @@ impl Watched {
             metrics,
             levels,
             requests: self.door.core.requests.served(),
+            batches_recompressed: self.door.core.requests.batches_recompressed(),
             connections: self.door.connection_count(),
             admitted: self.door.admission.connections(),
             request_memory_bytes: self.door.memory.used(),

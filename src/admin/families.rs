@@ -71,8 +71,9 @@ families! {
         "Retried batches that were recognised and not stored again.";
     APPEND_REFUSED = Counter "millstream_append_refused_total" ["core", "reason"]
         "Batches refused, by reason: fenced producers, a failed, full or stalled disk and others.";
-    BATCH_REENCODE = Counter "millstream_batch_reencode_total" ["core"]
-        "Batches stamped with the broker's time (LogAppendTime) and summed up again.";
+    BATCH_REENCODE = Counter "millstream_batch_reencode_total" ["core", "reason"]
+        "Batches not stored as they came: compressed anew (compression.type), or stamped with the \
+         broker's time and summed up again (LogAppendTime).";
     RECORD_DECODE = Counter "millstream_record_decode_total" ["core"]
         "Batches whose records were looked at (exact offsets by time).";
     ROUNDS = Counter "millstream_rounds_total" ["core"] "Commit rounds: one flush each.";

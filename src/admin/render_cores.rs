@@ -37,6 +37,11 @@ pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
             refused.add(&[core, reason], count);
         }
     }
+    let mut reencoded = text.family(&BATCH_REENCODE);
+    for (core, counts) in &cores {
+        reencoded.add(&[core, "compression"], counts.batches_recompressed);
+        reencoded.add(&[core, "log_append_time"], counts.metrics.batch_reencode_total);
+    }
     of_each(text, &cores, |counts| counters(counts.metrics));
     of_each(text, &cores, |counts| levels(counts.levels));
 }
@@ -67,7 +72,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         append_duplicates_total,
         append_refused_total: _, // By reason.
         refused: _,
-        batch_reencode_total,
+        batch_reencode_total: _, // By reason.
         record_decode_total,
         rounds_total,
         round_partitions_total,
@@ -96,7 +101,6 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&APPEND_BYTES, append_bytes_total),
         (&TRANSACTION_MARKERS, transaction_markers_total),
         (&APPEND_DUPLICATES, append_duplicates_total),
-        (&BATCH_REENCODE, batch_reencode_total),
         (&RECORD_DECODE, record_decode_total),
         (&ROUNDS, rounds_total),
         (&ROUND_PARTITIONS, round_partitions_total),

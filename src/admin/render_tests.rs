@@ -31,6 +31,7 @@ fn seen(detail_max: usize) -> Observation {
         metrics: Metrics { fsync_total: 7, ..Metrics::default() },
         levels: Levels { tail_bytes: 9, ..Levels::default() },
         requests: vec![(ApiKey::Fetch, 5)],
+        batches_recompressed: 0,
         connections: 3,
         admitted: Connections::default(),
         request_memory_bytes: 0,

@@ -24,6 +24,7 @@ fn counts() -> CoreCounts {
         metrics: Metrics::default(),
         levels: Levels { full: 1, ..Levels::default() },
         requests: Vec::new(),
+        batches_recompressed: 0,
         connections: 0,
         admitted: Connections::default(),
         request_memory_bytes: 0,

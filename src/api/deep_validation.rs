@@ -1,40 +1,74 @@
-//! A look into the records of a produced batch, where its topic asks for one
-//! (`batch.validation=deep`).
+//! A look into the records of a produced batch, where its topic asks for one: to check them
+//! (`batch.validation=deep`), or to compress them anew (`compression.type`).
 //!
 //! Reading records takes long and may take very long when they are compressed, so it is done by
 //! threads of its own: neither the cores nor the helpers of the disk wait for it. Its memory is
-//! bounded by the reader, its time by what a batch may decompress to.
+//! bounded by the reader and by `max.message.bytes`, its time by what a batch may decompress to.
 
 use super::{Call, produce::RefusedBatch};
-use crate::config::{TimestampType, TopicConfig};
+use crate::config::{BatchValidation, TimestampType, TopicConfig};
 use crate::wire::ErrorCode;
 use millstream_io::batch::{CheckedBatch, Codec};
 use millstream_io::records::RecordsError;
+use millstream_io::records::recompress::recompress;
 use millstream_io::records::validate::{BadRecord, DeepError, Fault, Rules, validate};
-use millstream_io::units::TimestampMs;
+use millstream_io::units::{TimestampMs, bytes_u64};
 
 /// Uncompressed batches up to this size are looked into on the core: it takes some microseconds.
 const INLINE_BYTES_MAX: usize = 4096;
 
-/// Reads every record of `batch`.
+/// The batch as its topic stores it. As it came, unless the topic wants it looked into: then every
+/// record is read, and where the topic's codec is another one it is compressed anew.
 ///
 /// # Errors
 /// What the client is told, with the records that are at fault.
-pub async fn check(
+pub async fn fit(
     call: &Call,
     config: &TopicConfig,
-    batch: &CheckedBatch,
+    batch: CheckedBatch,
     now: TimestampMs,
-) -> Result<(), RefusedBatch> {
-    let rules = Rules { keys_required: false, timestamps: allowed_times(config, now) };
-    if batch.codec() == Codec::None && batch.len() <= INLINE_BYTES_MAX {
-        return validate(batch, rules).map(|_| ()).map_err(|error| refused(&error));
+) -> Result<CheckedBatch, RefusedBatch> {
+    let bytes_max = u64::from(config.max_message_bytes);
+    // One that is too large is refused by its owner, and needs no work before.
+    let fits = bytes_u64(batch.len()) <= bytes_max;
+    let to = config.compression.filter(|to| fits && to.codec != batch.codec());
+    if to.is_none() && config.batch_validation == BatchValidation::Header {
+        return Ok(batch);
     }
-    let looked_into = batch.clone();
-    let looked = call.core.inspectors.run(move || validate(&looked_into, rules)).await;
-    match looked {
-        Ok(result) => result.map(|_| ()).map_err(|error| refused(&error)),
-        Err(job) => Err(RefusedBatch::new(ErrorCode::UnknownServerError, Some(job.to_string()))),
+    let rules = Rules { keys_required: false, timestamps: allowed_times(config, now) };
+    if to.is_none() && batch.codec() == Codec::None && batch.len() <= INLINE_BYTES_MAX {
+        return validate(&batch, rules).map(|_| batch).map_err(|error| refused(&error));
+    }
+    let work = move || match (validate(&batch, rules), to) {
+        (Err(error), _) => Err(refused(&error)),
+        (Ok(_), None) => Ok(batch),
+        (Ok(latest), Some(to)) => {
+            recompress(&batch, to, Some(latest), bytes_max).map_err(|error| unfit(&error))
+        }
+    };
+    let fitted = match call.core.inspectors.run(work).await {
+        Ok(fitted) => fitted?,
+        Err(job) => {
+            let message = Some(job.to_string());
+            return Err(RefusedBatch::new(ErrorCode::UnknownServerError, message));
+        }
+    };
+    if to.is_some() {
+        call.core.requests.recompressed();
+    }
+    Ok(fitted)
+}
+
+/// Why a batch whose records are sound cannot be compressed anew.
+fn unfit(error: &RecordsError) -> RefusedBatch {
+    match error {
+        RecordsError::TooLarge { limit } => RefusedBatch::new(
+            ErrorCode::MessageTooLarge,
+            Some(format!(
+                "under the topic's compression.type the batch is over max.message.bytes={limit}"
+            )),
+        ),
+        error => RefusedBatch::new(code_of(error), Some(error.to_string())),
     }
 }
 

@@ -6,7 +6,6 @@
 use super::topics::{by_id, by_name, is_internal};
 use super::{Answer, Call, Close, deep_validation, error_codes};
 use crate::cluster::image::{MetadataImage, Topic};
-use crate::config::BatchValidation;
 use crate::wire::ErrorCode;
 use crate::wire::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData,
@@ -152,9 +151,7 @@ async fn checked(
         let message = "zstd needs Produce version 7 or later (KIP-110)".to_owned();
         return Err(RefusedBatch::new(ErrorCode::UnsupportedCompressionType, Some(message)));
     }
-    if topic.config.batch_validation == BatchValidation::Deep {
-        deep_validation::check(call, &topic.config, &batch, now).await?;
-    }
+    let batch = deep_validation::fit(call, &topic.config, batch, now).await?;
     Ok(Append { at, current: None, batch, transaction: None, now })
 }
 

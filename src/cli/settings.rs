@@ -84,6 +84,7 @@ fn values(setting: &Setting) -> String {
                 format!("{unit}, {min} to {max}")
             }
         }
+        Allowed::IntOr { or, min, max } => format!("{or}, or {min} to {max}"),
         Allowed::OneOf(words) => words.join(", "),
         Allowed::ListOf(words) => format!("list of {}", words.join(", ")),
         Allowed::Text => "text".to_owned(),

@@ -31,6 +31,12 @@ pub enum Allowed {
         min: i64,
         max: i64,
     },
+    /// The same, or this one number besides.
+    IntOr {
+        or: i64,
+        min: i64,
+        max: i64,
+    },
     /// A whole number that fits 64 bits, bounds included.
     Long {
         min: i64,
@@ -96,7 +102,7 @@ impl Setting {
     pub fn kind(&self) -> ConfigType {
         match self.allowed {
             Allowed::Bool => ConfigType::Boolean,
-            Allowed::Int { .. } => ConfigType::Int,
+            Allowed::Int { .. } | Allowed::IntOr { .. } => ConfigType::Int,
             Allowed::Long { .. } => ConfigType::Long,
             Allowed::OneOf(_) | Allowed::Text => ConfigType::Text,
             Allowed::ListOf(_) | Allowed::List => ConfigType::List,
@@ -116,6 +122,9 @@ impl Setting {
             Allowed::Bool => checked_bool(trimmed),
             Allowed::Int { min, max } | Allowed::Long { min, max } => {
                 checked_number(trimmed, min, max)
+            }
+            Allowed::IntOr { or, min, max } => {
+                checked_number(trimmed, or, or).or_else(|| checked_number(trimmed, min, max))
             }
             Allowed::OneOf(words) => words.contains(&trimmed).then(|| trimmed.to_owned()),
             Allowed::ListOf(words) => checked_list(trimmed, words),
@@ -146,6 +155,9 @@ impl Setting {
             Allowed::Int { min, max } | Allowed::Long { min, max } => {
                 let unit = self.unit().map(|unit| format!(" of {unit}")).unwrap_or_default();
                 format!("a whole number{unit} from {min} to {max}")
+            }
+            Allowed::IntOr { or, min, max } => {
+                format!("{or}, or a whole number from {min} to {max}")
             }
             Allowed::OneOf(words) => format!("one of {}", words.join(", ")),
             Allowed::ListOf(words) => {

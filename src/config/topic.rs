@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use super::topic_table::TOPIC_SETTINGS;
+use millstream_io::batch::Codec;
 pub use millstream_io::batch::TimestampType;
+use millstream_io::records::recompress::Compression;
 
 /// How closely a produced batch is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct TopicConfig {
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub batch_validation: BatchValidation,
+    /// What stored batches are compressed with, unless it is their producers' choice.
+    pub compression: Option<Compression>,
 }
 
 /// Why a topic setting is refused.
@@ -128,12 +132,31 @@ impl TopicConfig {
             },
             timestamp_before_max_ms: number(&value("message.timestamp.before.max.ms")),
             timestamp_after_max_ms: number(&value("message.timestamp.after.max.ms")),
+            compression: compression(&value),
             batch_validation: match value("batch.validation").as_str() {
                 "deep" => BatchValidation::Deep,
                 _ => BatchValidation::Header,
             },
         }
     }
+}
+
+/// `compression.type` with its level.
+fn compression(value: &impl Fn(&'static str) -> String) -> Option<Compression> {
+    let codec = match value("compression.type").as_str() {
+        "uncompressed" => Codec::None,
+        "gzip" => Codec::Gzip,
+        "snappy" => Codec::Snappy,
+        "lz4" => Codec::Lz4,
+        "zstd" => Codec::Zstd,
+        _ => return None,
+    };
+    let level = match codec {
+        Codec::Gzip => Some(number(&value("compression.gzip.level"))).filter(|level| *level != -1),
+        Codec::Zstd => Some(number(&value("compression.zstd.level"))),
+        Codec::None | Codec::Snappy | Codec::Lz4 => None,
+    };
+    Some(Compression { codec, level })
 }
 
 /// The value of a topic setting in force: the topic's own, or the broker's, or the default. Of what
@@ -217,6 +240,36 @@ mod tests {
     }
 
     #[test]
+    fn codec_and_level_of_stored_batches_are_the_topics() {
+        let compression = |own: &[(&str, &str)]| {
+            let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            TopicConfig::resolve(&own.collect(), defaults).compression
+        };
+        let of = |codec, level| Some(Compression { codec, level });
+        assert_eq!(compression(&[]), None);
+        assert_eq!(compression(&[("compression.type", "uncompressed")]), of(Codec::None, None));
+        let gzip = ("compression.type", "gzip");
+        assert_eq!(compression(&[gzip]), of(Codec::Gzip, None));
+        let level = ("compression.gzip.level", "9");
+        assert_eq!(compression(&[gzip, level]), of(Codec::Gzip, Some(9)));
+        let zstd = ("compression.type", "zstd");
+        assert_eq!(compression(&[zstd]), of(Codec::Zstd, Some(3)));
+        assert_eq!(
+            compression(&[zstd, ("compression.zstd.level", "-5")]),
+            of(Codec::Zstd, Some(-5))
+        );
+        for (key, bad) in [
+            ("compression.gzip.level", "0"),
+            ("compression.gzip.level", "10"),
+            ("compression.gzip.level", "-2"),
+            ("compression.zstd.level", "23"),
+            ("compression.type", "none"),
+        ] {
+            assert!(check_topic_setting(key, bad).is_err(), "{key}={bad}");
+        }
+    }
+
+    #[test]
     fn finest_unit_that_the_broker_has_set_gives_the_default() {
         let retention = |set: &[(&str, &str)]| {
             let value = |name: &'static str| {
@@ -238,6 +291,7 @@ mod tests {
     fn setting_that_has_no_effect_is_refused_with_the_reason_and_shown_as_it_is() {
         for (key, kept, other) in [
             ("flush.ms", "9223372036854775807", "1000"),
+            ("compression.lz4.level", "9", "1"),
             ("remote.storage.enable", "false", "true"),
             ("file.delete.delay.ms", "0", "60000"),
             ("follower.replication.throttled.replicas", "", "0:1"),

@@ -39,30 +39,34 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "compression.gzip.level",
         Some("compression.gzip.level"),
-        only(ConfigType::Int, "-1", "batches are stored in the producer's own codec"),
+        Allowed::IntOr { or: -1, min: 1, max: 9 },
         "-1",
-        "How hard gzip works on batches that are compressed anew.",
+        "How hard gzip works on batches that compression.type has compressed anew: 1 is fastest, 9 \
+         smallest, -1 leaves it to gzip.",
     ),
     topic(
         "compression.lz4.level",
         Some("compression.lz4.level"),
-        only(ConfigType::Int, "9", "batches are stored in the producer's own codec"),
+        only(ConfigType::Int, "9", "the lz4 of this broker has one level, its fastest"),
         "9",
-        "How hard lz4 works on batches that are compressed anew.",
+        "How hard lz4 works on batches that compression.type has compressed anew.",
     ),
     topic(
         "compression.type",
         Some("compression.type"),
-        only(ConfigType::Text, "producer", "batches are stored in the producer's own codec"),
+        Allowed::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]),
         "producer",
-        "The codec of stored batches: always the one their producer chose.",
+        "The codec of stored batches. With `producer` they are stored as they came. With any other, \
+         batches of another codec have all their records checked and are compressed anew, by threads \
+         of their own; that costs much, so let producers use the codec themselves.",
     ),
     topic(
         "compression.zstd.level",
         Some("compression.zstd.level"),
-        only(ConfigType::Int, "3", "batches are stored in the producer's own codec"),
+        Allowed::Int { min: -131_072, max: 22 },
         "3",
-        "How hard zstd works on batches that are compressed anew.",
+        "How hard zstd works on batches that compression.type has compressed anew: the higher, the \
+         smaller and slower.",
     ),
     topic(
         "delete.retention.ms",

@@ -3,7 +3,7 @@ use std::io::Write;
 use proptest::prelude::*;
 
 use super::lookup::{Found, first_at_or_after, largest_timestamp};
-use super::recompress::recompress;
+use super::recompress::{Compression, recompress};
 use super::validate::{BadRecord, DeepError, Fault, Rules, validate};
 use super::*;
 use crate::batch::testing::{BatchBuilder, TestRecord, put_varlong};
@@ -262,7 +262,7 @@ fn recompressed_batch_has_the_same_records_under_another_codec() {
         for to in CODECS {
             let batch =
                 checked(&under(from, BatchBuilder::of_values(&values).from_producer(5, 1, 9)));
-            let other = recompress(&batch, to).unwrap();
+            let other = recompress(&batch, to.into(), None, u64::MAX).unwrap();
             assert_eq!(other.codec(), to);
             assert_eq!(other.producer(), batch.producer());
             let (a, b) = (read(batch.bytes(), Keep::All), read(other.bytes(), Keep::All));
@@ -270,6 +270,35 @@ fn recompressed_batch_has_the_same_records_under_another_codec() {
             assert!(validate(&other, Rules::default()).is_ok());
         }
     }
+}
+
+#[test]
+fn levels_of_gzip_and_zstd_are_obeyed_and_the_bound_of_the_new_batch_holds() {
+    let values: Vec<_> =
+        (0..3000u32).map(|i| format!("value {}", i.wrapping_mul(i) % 9973)).collect();
+    let batch = checked(&under(Codec::Lz4, BatchBuilder::of_values(&values)));
+    for codec in [Codec::Gzip, Codec::Zstd] {
+        let bytes = |level| {
+            let to = Compression { codec, level };
+            let other = recompress(&batch, to, None, u64::MAX).unwrap();
+            assert_eq!(
+                read(batch.bytes(), Keep::All).unwrap(),
+                read(other.bytes(), Keep::All).unwrap()
+            );
+            other.len()
+        };
+        assert!(bytes(Some(1)) > bytes(Some(9)), "{codec}");
+        assert!(bytes(Some(1)) > bytes(None), "{codec}");
+    }
+    for codec in CODECS.into_iter().filter(|codec| *codec != Codec::Lz4) {
+        let fits = recompress(&batch, codec.into(), None, u64::MAX).unwrap().len() as u64;
+        assert!(recompress(&batch, codec.into(), None, fits).is_ok());
+        let error = recompress(&batch, codec.into(), None, fits - 1).unwrap_err();
+        assert_eq!(error, RecordsError::TooLarge { limit: fits - 1 }, "{codec}");
+    }
+    let time = TimestampMs::new(77);
+    let other = recompress(&batch, Codec::None.into(), Some(time), u64::MAX).unwrap();
+    assert_eq!(other.max_timestamp(), time);
 }
 
 fn any_record() -> impl Strategy<Value = TestRecord> {

@@ -32,7 +32,7 @@ fn records_of(batch: &[u8]) -> Vec<Plain> {
 /// As it stands in a log: stamped.
 fn placed(builder: &BatchBuilder, codec: Codec, base: i64) -> Vec<u8> {
     let plain = CheckedBatch::parse(builder.build(), Origin::Coordinator).unwrap();
-    let mut batch = recompress(&plain, codec).unwrap().bytes().to_vec();
+    let mut batch = recompress(&plain, codec.into(), None, u64::MAX).unwrap().bytes().to_vec();
     stamp::place(&mut batch, Offset::at(base), LeaderEpoch::at(3));
     batch
 }
