@@ -324,6 +324,12 @@ impl Router {
         self.0.shard.with(|shard| (shard.metrics, shard.levels()))
     }
 
+    /// Sets how long the partitions of this core's shard remember a silent producer
+    /// (`producer.id.expiration.ms`).
+    pub fn set_own_producer_expiry(&self, ms: i64) {
+        self.0.shard.with_mut(|shard| shard.limits.producer_expiry_ms = ms);
+    }
+
     /// A piece of a walk over the partitions of this core's shard, from place `from` on.
     pub fn own_marks(&self, from: u32) -> MarksPiece {
         self.0.shard.with(|shard| shard.marks_piece(from))

@@ -1,5 +1,6 @@
 //! CreateTopics (key 19). KIP-4, KIP-464, KIP-525.
 
+use super::describe_configs::topic_entry;
 use super::topics::{firsts, uuid};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::{CreatedTopic, NewTopic, Refused};
@@ -101,12 +102,9 @@ impl Described {
 
 /// Every setting of the new topic with where its value comes from.
 fn configs_of(image: &MetadataImage, topic: &CreatedTopic) -> Vec<(&'static str, String, i8)> {
-    let one = |setting: &crate::config::Setting| {
-        if let Some(own) = topic.configs.get(setting.name) {
-            return (setting.name, own.clone(), 1);
-        }
-        let (value, source) = image.broker_value(setting.broker_name.unwrap_or(setting.name));
-        (setting.name, value.unwrap_or_default(), super::describe_configs::source_code(source))
+    let one = |setting| {
+        let entry = topic_entry(image, &topic.configs, setting);
+        (setting.name, entry.value.clone().unwrap_or_default(), entry.source())
     };
     TOPIC_SETTINGS.iter().map(one).collect()
 }

@@ -3,7 +3,7 @@
 use super::config_resources::{BROKER, GROUP, Resource, TOPIC};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::Refused;
-use crate::cluster::image::{BrokerSource, MetadataImage, Topic};
+use crate::cluster::image::{BrokerSource, MetadataImage};
 use crate::cluster::store::BrokerScope;
 use crate::cluster::topic_name::check_topic_name;
 use crate::config::topic_table::coarser;
@@ -14,13 +14,14 @@ use crate::wire::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
+use std::collections::BTreeMap;
 
 const TOPIC_SOURCE: i8 = 1;
 const GROUP_SOURCE: i8 = 8;
 const DEFAULT_SOURCE: i8 = source_code(BrokerSource::Default);
 
 /// The number by which clients know where a value comes from.
-pub const fn source_code(source: BrokerSource) -> i8 {
+const fn source_code(source: BrokerSource) -> i8 {
     match source {
         BrokerSource::DynamicNode => 2,
         BrokerSource::DynamicAll => 3,
@@ -67,11 +68,11 @@ fn is_wanted(resource: &DescribeConfigsResource<'_>, name: &str) -> bool {
 }
 
 /// One setting with its value in force, and every value it would have without the stronger ones.
-struct Entry {
+pub struct Entry {
     setting: &'static Setting,
     read_only: bool,
     /// What is in force.
-    value: Option<String>,
+    pub value: Option<String>,
     /// Name, value and source, the strongest first.
     layers: Vec<(&'static str, Option<String>, i8)>,
 }
@@ -83,11 +84,15 @@ impl Entry {
         Entry { setting, read_only: setting.change == Change::AtStart, value, layers }
     }
 
+    /// Where its value comes from, as clients know it.
+    pub fn source(&self) -> i8 {
+        self.layers.first().map_or(DEFAULT_SOURCE, |(_, _, source)| *source)
+    }
+
     fn result<'e>(
         &'e self,
         request: &DescribeConfigsRequest<'_>,
     ) -> DescribeConfigsResourceResult<'e> {
-        let source = self.layers.first().map_or(DEFAULT_SOURCE, |(_, _, source)| *source);
         let synonyms = self.layers.iter().map(|(name, value, source)| DescribeConfigsSynonym {
             name,
             value: value.as_deref(),
@@ -97,7 +102,7 @@ impl Entry {
             name: self.setting.name,
             value: self.value.as_deref(),
             read_only: self.read_only,
-            config_source: source,
+            config_source: self.source(),
             is_sensitive: false,
             synonyms: if request.include_synonyms { synonyms.collect() } else { Vec::new() },
             config_type: self.setting.kind().code(),
@@ -114,7 +119,10 @@ fn entries(
         Resource::Topic(name) => {
             check_topic_name(name).map_err(Refused::BadName)?;
             let topic = image.topic_by_name(name).ok_or(Refused::UnknownTopic)?;
-            Ok(TOPIC_SETTINGS.iter().map(|setting| topic_entry(image, topic, setting)).collect())
+            Ok(TOPIC_SETTINGS
+                .iter()
+                .map(|setting| topic_entry(image, &topic.own, setting))
+                .collect())
         }
         Resource::Broker(None) => Ok(all_brokers_entries(image)),
         Resource::Broker(Some(got)) => {
@@ -128,14 +136,19 @@ fn entries(
     }
 }
 
-fn topic_entry(image: &MetadataImage, topic: &Topic, setting: &'static Setting) -> Entry {
+/// A setting of a topic with these of its own.
+pub fn topic_entry(
+    image: &MetadataImage,
+    own: &BTreeMap<String, String>,
+    setting: &'static Setting,
+) -> Entry {
     let mut layers = Vec::new();
     // A left-over that is no longer valid is not in force, so it is not shown.
-    if let Some(own) = topic.own.get(setting.name).and_then(|own| setting.check(own).ok()) {
+    if let Some(own) = own.get(setting.name).and_then(|own| setting.check(own).ok()) {
         layers.push((setting.name, Some(own), TOPIC_SOURCE));
     }
     layers.extend(setting.broker_name.into_iter().flat_map(|name| broker_layers(image, name)));
-    let value = topic::in_force(setting, &topic.own, |name| image.broker_value(name).0);
+    let value = topic::in_force(setting, own, |name| image.broker_value(name).0);
     Entry { setting, read_only: false, value: Some(value), layers }
 }
 

@@ -39,6 +39,7 @@ pub async fn run(
 async fn carry_out(order: CoreOrder, router: &Router, view: &MetadataView, changed: &impl Fn()) {
     match order {
         CoreOrder::Publish(image, done) => {
+            router.set_own_producer_expiry(image.broker.producer_expiry_ms);
             view.replace(image);
             changed();
             let _ = done.send(());

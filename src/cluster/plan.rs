@@ -165,7 +165,12 @@ pub fn plan_broker_configs(
             });
         }
         let in_force = || image.broker_value(&op.key).0.unwrap_or_default();
-        match changed_value(setting, op, in_force)? {
+        let changed = changed_value(setting, op, in_force).map_err(|refused| match refused {
+            // Apache Kafka tells brokers' settings from topics' here.
+            Refused::BadValue(bad) => Refused::Request { what: bad.to_string() },
+            refused => refused,
+        });
+        match changed? {
             Some(value) => own.insert(op.key.clone(), value),
             None => own.remove(&op.key),
         };

@@ -251,7 +251,7 @@ const OWN_SETTINGS: &[Setting] = &[
         Some("1"),
         "The replication factor of the internal topic of groups.",
     ),
-    start(
+    live(
         "producer.id.expiration.ms",
         Allowed::Int { min: 1, max: NO_MAX },
         Some("86400000"),
@@ -278,8 +278,10 @@ pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
     let mut settings = [OWN_SETTINGS, LOG_SETTINGS].concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
-            // What has a name in a coarser unit too is not set, so that that one counts.
-            let default = topic.default.filter(|_| coarser(topic.name).is_empty());
+            // What has a name in another unit too is not set, so that that one counts. So is flush.ms,
+            // as with Apache Kafka.
+            let is_set = coarser(topic.name).is_empty() && topic.name != "flush.ms";
+            let default = topic.default.filter(|_| is_set);
             settings.push(Setting { name, default, broker_name: None, ..*topic });
         }
     }

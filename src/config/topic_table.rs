@@ -96,9 +96,10 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "flush.ms",
         Some("log.flush.interval.ms"),
-        only(ConfigType::Long, "9223372036854775807", FLUSHED),
+        Allowed::Long { min: 0, max: LONG_MAX },
         "9223372036854775807",
-        "How long an acknowledged record may wait for the flush that makes it durable.",
+        "The longest that a record may wait for the flush that makes it durable. Any bound is kept: \
+         as flush.messages is 1, a record is flushed before it is acknowledged.",
     ),
     topic(
         "follower.replication.throttled.replicas",

@@ -21,7 +21,7 @@ fn plain(mark: u8) -> BatchBuilder {
     let record = |n: u8| TestRecord {
         timestamp_delta: i64::from(n ^ 0x15) * 10,
         key: Some(vec![mark, n]),
-        value: (n % 3 != 0).then(|| vec![n; 50]),
+        value: (!n.is_multiple_of(3)).then(|| vec![n; 50]),
         headers: vec![(vec![b'h'], Some(vec![mark]))],
     };
     BatchBuilder { records: (0..40).map(record).collect(), ..BatchBuilder::default() }

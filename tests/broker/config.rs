@@ -82,6 +82,24 @@ fn shown_value_is_the_value_in_force_from_its_right_source() {
 }
 
 #[test]
+fn time_that_silent_producers_are_remembered_changes_while_the_broker_runs() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    client.create("t", 1);
+    let from_producer =
+        |sequence| BatchBuilder::of_values(["x"]).from_producer(7, 0, sequence).build();
+    let gap = ErrorCode::OutOfOrderSequenceNumber.number();
+    assert_eq!(client.produce_batch("t", 0, &from_producer(0), -1), (0, 0));
+    assert_eq!(client.produce_batch("t", 0, &from_producer(5), -1).0, gap);
+    let expiry = "producer.id.expiration.ms";
+    assert_eq!(alter(&mut client, BROKER, "", &[(expiry, 0, Some("1"))]).0, 0);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(client.produce_batch("t", 0, &from_producer(5), -1), (0, 1), "it is unknown by now");
+    assert_eq!(alter(&mut client, BROKER, "", &[(expiry, 1, None)]).0, 0);
+    assert_eq!(client.produce_batch("t", 0, &from_producer(9), -1).0, gap);
+}
+
+#[test]
 fn more_replicas_than_there_are_refuse_what_waits_for_them_and_nothing_else() {
     let broker = Broker::start();
     let mut client = broker.connect();

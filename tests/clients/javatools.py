@@ -123,6 +123,25 @@ def all_configs(desk):
         "log.dirs?=")
 
 
+def broker_config(desk):
+    """kafka-configs --alter of a broker and of all brokers: the closer one wins, and topics obey"""
+    node = re.search(r"Leader: (\d+)", desk.topics("--describe", "--topic", desk.topic))[1]
+    topic = ("--describe", "--all", "--entity-type", "topics", "--entity-name", desk.topic)
+    everywhere, here = ("--entity-type", "brokers", "--entity-default"), ("--entity-type", "brokers", "--entity-name", node)
+    try:
+        desk.configs("--alter", *everywhere, "--add-config", "log.retention.ms=7200000,compression.type=gzip")
+        desk.configs("--alter", *here, "--add-config", "log.retention.ms=3600000")
+        has(desk.configs("--describe", *everywhere), "log.retention.ms=7200000 .*DYNAMIC_DEFAULT_BROKER_CONFIG", "compression.type=gzip")
+        has(desk.configs("--describe", *here), "log.retention.ms=3600000 .*DYNAMIC_BROKER_CONFIG:log.retention.ms=3600000, "
+            "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=7200000")
+        has(desk.configs(*topic), "retention.ms=3600000 .*DYNAMIC_BROKER_CONFIG", "compression.type=gzip .*DYNAMIC_DEFAULT_BROKER_CONFIG")
+    finally:
+        desk.configs("--alter", *here, "--delete-config", "log.retention.ms")
+        desk.configs("--alter", *everywhere, "--delete-config", "log.retention.ms,compression.type")
+    has(desk.configs(*topic), "compression.type=producer")
+    has(desk.configs("--alter", *everywhere, "--add-config", "log.retention.ms=soon", code=1), "log.retention.ms")
+
+
 def bad_config(desk):
     """kafka-configs refuses what is not a setting or not a value"""
     entity = ("--entity-type", "topics", "--entity-name", desk.topic)
@@ -371,7 +390,7 @@ def delete(desk):
     has(desk.topics("--describe", "--topic", desk.topic, code=1), "does not exist")
 
 
-CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, bad_config, performance,
+CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, broker_config, bad_config, performance,
           verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
           group_reset, group_delete_offsets, group_delete, log_dirs, delete_records, api_versions, features, cluster_id,
           producers, compatibility, delete]

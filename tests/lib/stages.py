@@ -156,7 +156,7 @@ STAGES = [
     Stage("verifiable", "Kafka's VerifiableConsumer under rebalances with both protocols, and its performance tools",
           with_java("verifiable.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
-          with_java("wirediff.py", "{bootstrap}"), 300, settings=ONLINE),
+          with_java("wirediff.py", "{bootstrap}"), 300, settings={"auto.create.topics.enable": "false"}),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           fault_bench("{binary}"), 1500),
