@@ -63,6 +63,10 @@ impl<D: CoreDisk> DiskShell<D> {
         }
     }
 
+    pub fn ring_limits(&self) -> RingLimits {
+        self.ring_limits
+    }
+
     /// Writes the large runs of a round to their segments and syncs them, all at once.
     pub async fn write_directs(&self, jobs: Vec<DirectJob>) -> Vec<DirectOutcome> {
         let one = |job: DirectJob| async move {

@@ -1,4 +1,5 @@
-//! The record with the largest timestamp, also when a larger one was deleted or is not readable yet.
+//! Offsets by time: the first record of a time or later, and the one with the largest timestamp, also
+//! when others were deleted, are not readable yet, or lie in compressed batches.
 
 #![allow(clippy::expect_used, reason = "a broken expectation is the failure of the test")]
 
@@ -7,8 +8,10 @@ mod bench;
 use bench::{Bench, NOW, batch, id};
 use futures_lite::future::block_on;
 use millstream_io::batch::testing::BatchBuilder;
+use millstream_io::batch::{CheckedBatch, Codec, Origin};
 use millstream_io::disk_sim::SimRng;
 use millstream_io::journal::RingLimits;
+use millstream_io::records::recompress::recompress;
 use millstream_io::runtime::oneshot;
 use millstream_io::units::Offset;
 use millstream_shards::deletion::{DeleteBefore, Deletion};
@@ -19,8 +22,17 @@ use millstream_shards::query_task;
 
 /// Offset and timestamp, against [`NOW`], of the record with the largest timestamp.
 fn latest(bench: &Bench) -> Option<(i64, i64)> {
+    ask(bench, OffsetSpec::MaxTimestamp)
+}
+
+/// Offset and timestamp of the first record at or behind a time.
+fn first_at(bench: &Bench, time: i64) -> Option<(i64, i64)> {
+    ask(bench, OffsetSpec::Timestamp(NOW.plus(time)))
+}
+
+fn ask(bench: &Bench, spec: OffsetSpec) -> Option<(i64, i64)> {
     let (at, isolation) = (id(1, 0), Isolation::ReadUncommitted);
-    let queries = [OffsetQuery { at, current: None, isolation, spec: OffsetSpec::MaxTimestamp }];
+    let queries = [OffsetQuery { at, current: None, isolation, spec }];
     let found = block_on(query_task::offsets(bench.shard(), &bench.shell.disk, &queries)).remove(0);
     let found = found.expect("an answer");
     Some((found.offset?.get(), found.timestamp?.since_ms(NOW)))
@@ -46,8 +58,12 @@ fn delete(bench: &Bench, before: i64) {
 fn open(tail_bytes_max: u64) -> Bench {
     let limits = ShardLimits { tail_bytes_max, behind_bytes: 4096, ..ShardLimits::default() };
     let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
-    bench.open(id(1, 0), &PartitionConfig { segment_bytes: 20_000, ..Default::default() });
+    bench.open(id(1, 0), &small());
     bench
+}
+
+fn small() -> PartitionConfig {
+    PartitionConfig { segment_bytes: 20_000, ..PartitionConfig::default() }
 }
 
 #[test]
@@ -109,5 +125,51 @@ fn answer_is_exact_after_every_deletion() {
             let expected = expected.map(|(offset, time)| (offset as i64, *time));
             assert_eq!(latest(&bench), expected, "seed {seed}, batch {n}, start {start}");
         }
+    }
+}
+
+/// Against the plainest model: stamps that do not rise, equal ones, batches of every codec, in memory
+/// and in files, after deletions and after restarts, to the millisecond.
+#[test]
+fn first_record_of_a_time_is_exact_in_every_codec_after_deletions_and_restarts() {
+    let codecs = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+    for seed in 0..20 {
+        let mut rng = SimRng::new(seed);
+        let mut bench = open(rng.below(30_000));
+        let mut records: Vec<i64> = Vec::new();
+        let (mut start, mut epoch) = (0, 0);
+        for n in 0..100 {
+            let rise = n * i64::from(seed % 3 == 0) * 7;
+            let times: Vec<i64> =
+                (0..1 + rng.below(9)).map(|_| rise + rng.below(300) as i64).collect();
+            let plain = CheckedBatch::parse(stamped(n as u32, &times).build(), Origin::Client);
+            let codec = codecs[rng.index(codecs.len())];
+            let batch = recompress(&plain.expect("good"), codec.into(), None, u64::MAX);
+            bench.append_batch(id(1, 0), batch.expect("compressed"));
+            records.extend(times);
+            bench.work(3);
+            match rng.below(20) {
+                0..3 => {
+                    let left = records.len() as u64 - start;
+                    start += rng.below(left + 1) / 2;
+                    delete(&bench, start as i64);
+                }
+                3 => {
+                    epoch += 1;
+                    bench = bench.restarted(id(1, 0), &small(), epoch);
+                }
+                _ => {}
+            }
+            let live = || records.iter().enumerate().skip(start as usize);
+            for time in [0, 1, rise, rise + rng.below(320) as i64, rise + 299, rise + 300, 10_000] {
+                let expected = live().find(|(_, stamp)| **stamp >= time);
+                let expected = expected.map(|(offset, stamp)| (offset as i64, *stamp));
+                let place = format!("seed {seed}, batch {n}, start {start}, time {time}");
+                assert_eq!(first_at(&bench, time), expected, "{place}");
+            }
+            let newest = live().max_by_key(|(offset, time)| (**time, -(*offset as i64)));
+            assert_eq!(latest(&bench), newest.map(|(offset, time)| (offset as i64, *time)));
+        }
+        assert!(epoch > 0, "seed {seed} has restarts");
     }
 }

@@ -26,6 +26,7 @@ use millstream_shards::message::{
 };
 use millstream_shards::partition_log::RecoveredLog;
 use millstream_shards::read_task;
+use millstream_shards::recover::{RecoverConfig, recover};
 use millstream_shards::shard::{Shard, ShardState};
 
 pub const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
@@ -68,6 +69,26 @@ impl Bench {
         Bench { disk, shell }
     }
 
+    /// What a start finds after the process was killed here, with one partition.
+    pub fn restarted(self, at: TopicPartition, config: &PartitionConfig, epoch: i32) -> Bench {
+        let ring = self.shell.ring_limits();
+        let layout = Layout::new(PathBuf::from(ROOT));
+        let limits = self.shard().with(|shard| shard.limits);
+        let recover_config =
+            RecoverConfig { layout: layout.clone(), shard_count: 1, ring, threads: 1, now: NOW };
+        let open = OpenPartition { epoch: LeaderEpoch::at(epoch), ..open_of(at, config) };
+        let mut found = recover(&self.disk, &recover_config, vec![open]).expect("a start");
+        let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
+        let ring_state = JournalRing::new(found.journals.remove(0), ring);
+        let id = ShardId::new(0);
+        let mut state = ShardState::new(id, layout.clone(), ring_state, health, limits);
+        for (open, log) in found.logs {
+            state.open(&open, log).expect("a recovered partition");
+        }
+        let shell = DiskShell::new(self.disk.clone(), Shard::new(state), &layout, id, ring);
+        Bench { disk: self.disk, shell }
+    }
+
     pub fn shard(&self) -> &Shard {
         &self.shell.shard
     }
@@ -91,6 +112,16 @@ impl Bench {
         let appends = batches.into_iter().map(append).collect();
         self.shard().with_mut(|shard| shard.append(appends, promise));
         reply
+    }
+
+    /// Appends a batch that is made already, durably.
+    pub fn append_batch(&self, at: TopicPartition, batch: CheckedBatch) {
+        let (promise, mut reply) = oneshot();
+        let append = Append { at, current: None, batch, transaction: None, now: NOW };
+        self.shard().with_mut(|shard| shard.append(vec![append], promise));
+        while self.round() == Turn::Round {}
+        let answers = reply.try_take().expect("answered").expect("kept");
+        answers[0].as_ref().expect("stored");
     }
 
     /// One turn of the commit loop; a round that waits for a journal file gets it.
