@@ -77,17 +77,22 @@ pub fn rewrite(
     Ok(Rewritten::Batch(out))
 }
 
-/// A batch of the same offsets and producer without any record. `batch` is one whole batch whose CRC
-/// held.
-pub fn without_records(batch: &[u8]) -> Vec<u8> {
+/// A batch of the same offsets without any record; of the same producer, or of none. `batch` is one
+/// whole batch whose CRC held.
+pub fn without_records(batch: &[u8], keep_producer: bool) -> Vec<u8> {
     let attributes = header_of(batch).attributes();
-    let kept = Attributes::LOG_APPEND_TIME | Attributes::TRANSACTIONAL | Attributes::CONTROL;
+    let of_producer = Attributes::TRANSACTIONAL | Attributes::CONTROL;
+    let kept = Attributes::LOG_APPEND_TIME | if keep_producer { of_producer } else { 0 };
     let bits = attributes.bits() & kept;
     let mut out = batch[..BATCH_HEADER_BYTES].to_vec();
     out[at::ATTRIBUTES..at::LAST_OFFSET_DELTA].copy_from_slice(&bits.to_be_bytes());
     let none = TimestampMs::NONE.get().to_be_bytes();
     out[at::BASE_TIMESTAMP..at::MAX_TIMESTAMP].copy_from_slice(&none);
     out[at::RECORD_COUNT..at::RECORDS].copy_from_slice(&0_i32.to_be_bytes());
+    if !keep_producer {
+        // Id, epoch and sequence: -1, as in the batch of a producer without an id.
+        out[at::PRODUCER_ID..at::RECORD_COUNT].fill(0xff);
+    }
     match finish(&mut out) {
         Ok(()) => out,
         Err(error) => panic!("a header alone makes no batch: {error}"),

@@ -75,7 +75,7 @@ proptest! {
                 Rewritten::AsItWas => prop_assert!(before == due && !sets),
                 Rewritten::Nothing => {
                     prop_assert!(due.is_empty());
-                    batch = without_records(&batch);
+                    batch = without_records(&batch, true);
                 }
                 Rewritten::Batch(new) => {
                     prop_assert!(!due.is_empty() && (before != due || sets));
@@ -130,7 +130,7 @@ fn batch_without_records_tells_of_its_producer_and_its_offsets() {
     let attributes = Attributes::TRANSACTIONAL;
     let builder = BatchBuilder { attributes, ..BatchBuilder::of_values(["a", "b", "c"]) };
     let batch = placed(&builder.from_producer(9, 1, 30), Codec::Zstd, 100);
-    let empty = without_records(&batch);
+    let empty = without_records(&batch, true);
     let header = stored::whole(&empty).unwrap();
     assert_eq!((empty.len(), header.record_count()), (BATCH_HEADER_BYTES, 0));
     assert_eq!(header.next_offset(), Some(Offset::at(103)));
@@ -138,4 +138,8 @@ fn batch_without_records_tells_of_its_producer_and_its_offsets() {
     assert_eq!(header.attributes().bits(), Attributes::TRANSACTIONAL, "no codec is left");
     assert_eq!(header.max_timestamp(), header_of(&batch).max_timestamp());
     assert_eq!(records_of(&empty), []);
+    let nobodys = without_records(&batch, false);
+    let header = stored::whole(&nobodys).unwrap();
+    assert_eq!((header.next_offset(), header.producer()), (Some(Offset::at(103)), None));
+    assert_eq!((header.attributes().bits(), header.base_sequence_raw()), (0, -1));
 }

@@ -1,0 +1,139 @@
+//! A cleaned segment on its way: written under a name that no start takes for a segment, and given its
+//! own when all of it is durable.
+
+use std::path::{Path, PathBuf};
+
+use millstream_io::disk::{Disk, DiskError, DiskFile, OpenHow};
+use millstream_io::index_footer::Coverage;
+use millstream_io::indexes::Indexes;
+use millstream_io::limits::SEGMENT_BYTES_MAX;
+use millstream_io::segment::{SegmentFile, SegmentMeta, remove_segment};
+use millstream_io::segment_reader::BatchPlace;
+use millstream_io::sparse_index::BatchStart;
+use millstream_io::units::{FilePosition, SegmentId, TimestampMs, bytes_u64};
+
+/// The file being written, and what is known of it.
+#[derive(Debug)]
+pub struct Output<F: DiskFile> {
+    id: SegmentId,
+    dir: PathBuf,
+    file: F,
+    /// Bytes in the file, and those that are to follow.
+    written: FilePosition,
+    buffer: Vec<u8>,
+    /// Bytes in the file that are not synced.
+    unsynced: u64,
+    indexes: Indexes,
+    max_timestamp: TimestampMs,
+}
+
+/// A batch did not fit: what was to become of the segments would be longer than a segment may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl<F: DiskFile> Output<F> {
+    /// Begins the file of `id` anew.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub fn create<D: Disk<File = F>>(
+        disk: &D,
+        dir: &Path,
+        id: SegmentId,
+    ) -> Result<Output<F>, DiskError> {
+        let file = disk.open(&unfinished(dir, id), OpenHow::CREATE)?;
+        file.set_len(0)?;
+        Ok(Output {
+            id,
+            dir: dir.to_path_buf(),
+            file,
+            written: FilePosition::ZERO,
+            buffer: Vec::new(),
+            unsynced: 0,
+            indexes: Indexes::new(id),
+            max_timestamp: TimestampMs::NONE,
+        })
+    }
+
+    /// Adds the batch that stood at `place`, as it is now. False when it would not fit.
+    ///
+    /// # Errors
+    /// [`DiskError`], the inner [`TooLong`].
+    pub fn push(
+        &mut self,
+        place: &BatchPlace,
+        batch: &[u8],
+        max_timestamp: TimestampMs,
+    ) -> Result<Result<(), TooLong>, DiskError> {
+        let at = self.written.add_len(self.buffer.len());
+        if at.add_len(batch.len()).get() > SEGMENT_BYTES_MAX {
+            return Ok(Err(TooLong));
+        }
+        self.indexes.note(BatchStart { base: place.base, at }, max_timestamp);
+        self.max_timestamp = self.max_timestamp.max(max_timestamp);
+        self.buffer.extend_from_slice(batch);
+        if self.buffer.len() >= WRITE_BYTES {
+            self.flush()?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Makes everything durable and gives the segment its name. From then on it stands for those that
+    /// its name covers.
+    ///
+    /// # Errors
+    /// [`DiskError`]. The name may be given or not: a start decides, and so must nobody before it.
+    pub fn finish<D: Disk>(mut self, disk: &D) -> Result<(SegmentMeta, Indexes), DiskError> {
+        let Some(next) = self.id.cleaned.map(|cleaned| cleaned.next) else {
+            panic!("{} is not the name of a cleaned segment", self.id);
+        };
+        self.flush()?;
+        self.file.sync_data()?;
+        let (id, log_bytes, max_timestamp) = (self.id, self.written, self.max_timestamp);
+        let coverage = Coverage { log_bytes, next, max_timestamp, sealed: true };
+        let mut block = vec![0; coverage.copied()];
+        self.file.read_at(&mut block, log_bytes.block_floor())?;
+        self.indexes.write(disk, &self.dir, coverage, &block)?;
+        disk.sync_dir(&self.dir)?;
+        disk.rename(&unfinished(&self.dir, id), &id.path(&self.dir, SegmentFile::Log))?;
+        disk.sync_dir(&self.dir)?;
+        Ok((SegmentMeta { id, log_bytes, next, max_timestamp }, self.indexes))
+    }
+
+    /// Removes what was written so far. Nothing is lost when that fails: a start does it.
+    pub fn abandon<D: Disk>(self, disk: &D) {
+        let path = unfinished(&self.dir, self.id);
+        drop(self.file);
+        let _ = disk.remove_file(&path);
+        let _ = remove_segment(disk, &self.dir, self.id);
+    }
+
+    /// Bytes of the segment so far.
+    pub fn bytes(&self) -> u64 {
+        self.written.get() + bytes_u64(self.buffer.len())
+    }
+
+    fn flush(&mut self) -> Result<(), DiskError> {
+        self.file.write_at(&self.buffer, self.written)?;
+        self.written = self.written.add_len(self.buffer.len());
+        self.unsynced += bytes_u64(self.buffer.len());
+        self.buffer.clear();
+        if self.unsynced >= SYNC_BYTES {
+            // Little by little: the device has other things to do.
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(())
+    }
+}
+
+/// The name that the log of a segment has before it is whole.
+fn unfinished(dir: &Path, id: SegmentId) -> PathBuf {
+    dir.join(format!("{}.tmp", id.file_name(SegmentFile::Log)))
+}
+
+/// Size of one write.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// Bytes between two syncs.
+const SYNC_BYTES: u64 = 8 << 20;
