@@ -70,6 +70,20 @@ impl RecoveryCheckpoint {
     }
 }
 
+/// `cleaner-checkpoint.json`: up to where the log is compacted. A hint: without it the next cleaning
+/// notes the keys of the whole log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanerCheckpoint {
+    /// No record in front of this is replaced by another in front of it.
+    pub first_dirty_offset: Offset,
+}
+
+impl State for CleanerCheckpoint {
+    const FILE: &'static str = "cleaner-checkpoint.json";
+    const VERSION: u32 = 1;
+}
+
 /// `producer-state.snapshot`: a blob whose payload belongs to the floor above.
 pub const PRODUCER_SNAPSHOT: BlobKind = BlobKind { magic: *b"MSPS", version: 2 };
 

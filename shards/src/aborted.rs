@@ -5,6 +5,7 @@
 
 use millstream_io::units::Offset;
 
+use crate::cleaning::transactions::AbortedRange;
 use crate::message::Aborted;
 
 /// One aborted transaction, as its abort marker closed it.
@@ -69,6 +70,22 @@ impl AbortedTransactions {
         }
         found.sort_unstable_by_key(|aborted| aborted.first_offset);
         found
+    }
+
+    /// All of them, for compaction.
+    pub fn ranges(&self) -> impl Iterator<Item = AbortedRange> {
+        self.by_marker.iter().map(|t| AbortedRange {
+            producer: t.aborted.producer,
+            first: t.aborted.first_offset,
+            marker: t.marker,
+        })
+    }
+
+    /// Forgets those of these markers: compaction left no batch of them. True when there were some.
+    pub fn forget(&mut self, markers: &[Offset]) -> bool {
+        let before = self.by_marker.len();
+        self.by_marker.retain(|t| !markers.contains(&t.marker));
+        self.by_marker.len() < before
     }
 
     /// The log now starts at `log_start`.

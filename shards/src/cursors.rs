@@ -39,6 +39,13 @@ impl Cursors {
         self.pairs[place] = Some((next, position));
     }
 
+    /// Forgets what lies in front of `offset`: the bytes there are others now.
+    pub fn forget_below(&mut self, offset: Offset) {
+        for pair in &mut self.pairs {
+            *pair = pair.filter(|(held, _)| *held >= offset);
+        }
+    }
+
     /// Forgets what lies behind `end`: those records were refused.
     pub fn refuse_from(&mut self, end: Offset) {
         for pair in &mut self.pairs {
@@ -79,6 +86,16 @@ mod tests {
         }
         assert_eq!(cursors.find(at(200)), None);
         assert!((1..9).all(|n| cursors.find(at(200 + n)).is_some()));
+    }
+
+    #[test]
+    fn rewritten_records_leave_no_stop() {
+        let mut cursors = Cursors::default();
+        cursors.moved(at(0), at(5), LogPosition::ZERO);
+        cursors.moved(at(1), at(9), LogPosition::ZERO);
+        cursors.forget_below(at(9));
+        assert_eq!(cursors.find(at(5)), None);
+        assert!(cursors.find(at(9)).is_some());
     }
 
     #[test]

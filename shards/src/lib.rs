@@ -9,6 +9,9 @@ pub mod aborted;
 /// The write verb: one checked batch into its partition's log.
 pub mod append;
 
+/// The task that compacts.
+pub mod clean_task;
+
 /// Compaction: what stays of a log, and how it is written anew.
 pub mod cleaning;
 

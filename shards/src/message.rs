@@ -477,6 +477,21 @@ pub struct PartitionConfig {
     pub retention_ms: Option<u64>,
     /// `retention.bytes`: the oldest segments go while this much is left; `None` keeps them.
     pub retention_bytes: Option<u64>,
+    /// `cleanup.policy` says that the topic is compacted.
+    pub compaction: Option<Compaction>,
+}
+
+/// How a compacted topic is cleaned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// `min.cleanable.dirty.ratio` in millionths.
+    pub min_cleanable_ppm: u32,
+    /// `min.compaction.lag.ms`: a younger record is never replaced by a newer one.
+    pub min_lag_ms: u64,
+    /// `max.compaction.lag.ms`: an older one makes its partition due, however little is dirty.
+    pub max_lag_ms: u64,
+    /// `delete.retention.ms`: how long a tombstone can be read after a cleaning met it first.
+    pub delete_retention_ms: i64,
 }
 
 impl Default for PartitionConfig {
@@ -493,6 +508,7 @@ impl Default for PartitionConfig {
             timestamp_after_max_ms: 3600 * 1000,
             retention_ms: None,
             retention_bytes: None,
+            compaction: None,
         }
     }
 }

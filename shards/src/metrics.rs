@@ -40,6 +40,7 @@ pub struct Metrics {
     /// Log starts ordered to rise by retention, since records were too old, or too much.
     pub retention_by_time_total: u64,
     pub retention_by_size_total: u64,
+    pub cleaning: CleaningCounts,
     /// Removals on a full disk that took an older saved state of the producers with them.
     pub producers_forgotten_total: u64,
     /// Reads planned, and their bytes from memory and from files.
@@ -51,6 +52,24 @@ pub struct Metrics {
     /// Batches found damaged on the way to a reader.
     pub read_corrupt_total: u64,
     pub tail_evicted_bytes_total: u64,
+}
+
+/// What compaction has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CleaningCounts {
+    /// Passes over a partition that came to their end, and those that ended early: for want of space, a
+    /// deletion, a failed disk, or a stop.
+    pub finished: u64,
+    pub broken_off: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Segments that others took the place of.
+    pub segments: u64,
+    /// Segments found damaged, which stay as they are.
+    pub damaged: u64,
+    /// Batches whose records were looked at, and those that were written anew.
+    pub decoded: u64,
+    pub rewritten: u64,
 }
 
 /// Batches that were refused, by reason.

@@ -1,10 +1,12 @@
 //! One partition as its owner holds it: what is staged, committed, written and synced, and where.
 
+mod cleaning;
 mod flow;
 mod retain;
 mod trim;
 mod upkeep;
 
+pub use cleaning::{Cleaning, Dirt, Swapped};
 pub use retain::Retained;
 pub use trim::Trim;
 pub use upkeep::{SealPlan, Tasks};
@@ -49,6 +51,7 @@ pub struct PartitionLog {
     pub(crate) cursors: Cursors,
     pub(crate) tasks: Tasks,
     pub(crate) trim: Trim,
+    pub(crate) cleaning: Cleaning,
     /// Its topic is being deleted: no append is taken.
     pub(crate) dropping: bool,
     /// The shard's eviction has it in its list.
@@ -67,6 +70,8 @@ pub struct RecoveredLog {
     pub segments: Segments,
     /// The directory stands with a manifest that says the same.
     pub home_made: bool,
+    /// Everything in front of this is compacted.
+    pub first_dirty: Offset,
 }
 
 impl PartitionLog {
@@ -99,6 +104,7 @@ impl PartitionLog {
             cursors: Cursors::default(),
             tasks: Tasks::recovered(end, found.home_made),
             trim: Trim::default(),
+            cleaning: Cleaning::recovered(found.first_dirty),
             dropping: false,
             listed_for_eviction: false,
             flow: flow::Flow::at(end, found.log_end),

@@ -17,6 +17,7 @@ use millstream_io::units::{
 };
 
 use crate::aborted::AbortedTransactions;
+use crate::cleaning::filter::LastOfProducer;
 use crate::limits;
 use crate::message::{InvalidTxnState, TransactionQuery, TransactionState, VerificationGuard};
 use crate::position::LogPosition;
@@ -416,6 +417,21 @@ impl Producers {
             }
         };
         self.states.iter().map(one).collect()
+    }
+
+    /// The last batch of each producer, for compaction.
+    pub fn last_batches(&self) -> impl Iterator<Item = (ProducerId, LastOfProducer)> {
+        self.states.iter().map(|(id, state)| {
+            let last = state.batches.back();
+            let data = last.map(|last| last.base_offset.add(u64::from(last.records - 1)));
+            (*id, LastOfProducer { epoch: state.newest().epoch, data })
+        })
+    }
+
+    /// Forgets the aborted transactions of these markers: compaction left no batch of them. True when
+    /// there were some.
+    pub fn forget_aborted(&mut self, markers: &[Offset]) -> bool {
+        self.transactions.aborted.forget(markers)
     }
 
     /// Drops the eighth of the producers that has been silent longest, sparing those with batches

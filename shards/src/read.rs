@@ -100,14 +100,17 @@ impl PartitionLog {
         let mut plan = ask.plan;
         let len = found.end.since(found.start);
         if len == 0 {
+            plan.aborted = plan.aborted.map(|_| Vec::new());
             return plan;
         }
         if let Some(segment) = self.segments.get(ask.segment) {
-            self.cursors.moved(ask.target, found.next, segment.start.add(found.end.get()));
+            self.cursors.moved(ask.target, found.next, segment.position_behind(found.end));
         }
         plan.over_limit = found.over_limit;
         plan.chunks.push(Chunk::File { file, position: found.start, len });
-        self.list_aborted(ask.target, found.next, &mut plan);
+        if let Some(aborted) = &mut plan.aborted {
+            aborted.retain(|aborted| aborted.first_offset < found.next);
+        }
         plan
     }
 
@@ -190,7 +193,13 @@ impl PartitionLog {
         self.list_aborted(offset, next, plan);
     }
 
-    fn ask_cold(&self, target: Offset, end: LogPosition, room: Room, plan: ReadPlan) -> ColdAsk {
+    fn ask_cold(
+        &self,
+        target: Offset,
+        end: LogPosition,
+        room: Room,
+        mut plan: ReadPlan,
+    ) -> ColdAsk {
         let readable = self.evictable().min(end);
         let Some(segment) = self.segments.at_offset(target) else {
             panic!(
@@ -210,6 +219,9 @@ impl PartitionLog {
             (None, Index::File(None)) => None,
         };
         let next_segment = self.segments.at_offset(segment.next).map(|next| next.id.base);
+        // As of now: what is in the file may be compacted away before somebody looks, and with it what
+        // was known of its aborted transactions.
+        self.list_aborted(target, segment.next, &mut plan);
         ColdAsk {
             segment: segment.id,
             target,

@@ -20,10 +20,16 @@ pub async fn read<D: CoreDisk>(
     let mut room = Room { bytes_left: limits.bytes_max, whole_first: true };
     let mut plans = Vec::with_capacity(reads.len());
     for read in reads {
-        let plan = match shard.with_mut(|shard| shard.plan_read(read, &limits, room)) {
-            Ok(Ok(plan)) => Ok(plan),
-            Ok(Err(look)) => look_up(shard, disk, *look).await,
-            Err(error) => Err(error),
+        let plan = loop {
+            let look = match shard.with_mut(|shard| shard.plan_read(read, &limits, room)) {
+                Ok(Ok(plan)) => break Ok(plan),
+                Ok(Err(look)) => look,
+                Err(error) => break Err(error),
+            };
+            // Nothing means that compaction was quicker: each time for a reason of its own.
+            if let Some(plan) = look_up(shard, disk, *look).await {
+                break plan;
+            }
         };
         if let Ok(plan) = &plan {
             let bytes = plan.bytes();
@@ -35,11 +41,12 @@ pub async fn read<D: CoreDisk>(
     plans
 }
 
+/// Looks into a file; `None` when it was compacted away before it could be opened.
 async fn look_up<D: CoreDisk>(
     shard: &Shard,
     disk: &D,
     look: ColdLook,
-) -> Result<ReadPlan, ReadError> {
+) -> Option<Result<ReadPlan, ReadError>> {
     let (blocking, source, ask) = (disk.blocking(), look.source.clone(), look.ask.clone());
     let answer = match disk.run(move || cold::look(&blocking, &source, &ask)).await {
         Ok(answer) => answer,
@@ -51,6 +58,11 @@ async fn look_up<D: CoreDisk>(
         {
             shard.close_read_files();
         }
-        shard.finish_read(look, answer)
+        if matches!(&answer, Err(ColdError::Disk(error)) if error.is_not_found())
+            && shard.has_moved(&look)
+        {
+            return None;
+        }
+        Some(shard.finish_read(look, answer))
     })
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_io::batch::RecordBatchHeader;
-use millstream_io::checkpoint::read_blob;
+use millstream_io::checkpoint::{StateError, read_blob, read_state};
 use millstream_io::data_dir::{Layout, set_aside};
 use millstream_io::disk::{Disk, DiskError, DiskFile, OpenHow};
 use millstream_io::journal::frame::JournalId;
 use millstream_io::journal::ring::RingStart;
 use millstream_io::journal::{JournalDamage, RingLimits};
 use millstream_io::limits::RESERVE_BYTES;
-use millstream_io::partition_state::{PRODUCER_SNAPSHOT, producer_snapshot_in};
+use millstream_io::partition_state::{CleanerCheckpoint, PRODUCER_SNAPSHOT, producer_snapshot_in};
 use millstream_io::recovery::replay::Home;
 use millstream_io::recovery::{
     BatchVisitor, PartitionInput, RecoveredPartition, RecoveryError, RecoveryReport, Replayed,
@@ -212,7 +212,17 @@ fn recover_in<D: Disk>(
     let report = found.report.clone();
     let mut log = recovered_log(&found, visitor.producers, config.now);
     date_untimed(disk, dir, &mut log.segments);
+    log.first_dirty = read_first_dirty(disk, dir)?.min(log.log_end);
     Ok((log, report))
+}
+
+/// Up to where the log is compacted; its beginning when nothing says so.
+fn read_first_dirty<D: Disk>(disk: &D, dir: &std::path::Path) -> Result<Offset, RecoveryError> {
+    match read_state::<_, CleanerCheckpoint>(disk, dir) {
+        Ok(checkpoint) => Ok(checkpoint.map_or(Offset::ZERO, |found| found.first_dirty_offset)),
+        Err(StateError::Damaged { .. }) => Ok(Offset::ZERO),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The producers of the last snapshot, and the offset from which batches must be added. A damaged
@@ -221,7 +231,6 @@ fn read_producers<D: Disk>(
     disk: &D,
     dir: &std::path::Path,
 ) -> Result<(Producers, Offset), RecoveryError> {
-    use millstream_io::checkpoint::StateError;
     let blob = match read_blob(disk, &producer_snapshot_in(dir), PRODUCER_SNAPSHOT) {
         Ok(blob) => blob,
         Err(StateError::Damaged { .. }) => None,
@@ -286,6 +295,7 @@ fn recovered_log(
             id: meta.id,
             start,
             bytes: meta.log_bytes.get(),
+            span: None,
             next: meta.next,
             max_timestamp: meta.max_timestamp,
             first_timestamp: TimestampMs::NONE,
@@ -319,6 +329,7 @@ fn recovered_log(
         producers,
         segments,
         home_made,
+        first_dirty: Offset::ZERO,
     }
 }
 

@@ -19,6 +19,7 @@ use millstream_io::runtime::{
     Core, CoreSetup, Gate, Pool, Queue, Running, Seat, StartError, Stop, Task, mesh, spawn,
 };
 
+use crate::clean_task::{self, CleanerConfig, Cleaners};
 use crate::disk_shell::DiskShell;
 use crate::event::Event;
 use crate::health::{DirectoryHealth, Health};
@@ -46,6 +47,8 @@ pub struct ShardsConfig {
     pub limits: ShardLimits,
     /// A round that takes longer is reported, and producers are refused until it ends.
     pub watchdog: Duration,
+    /// The seats for compaction, and how it is throttled.
+    pub cleaner: CleanerConfig,
     /// How long a stop may take to write everything out. What is left then is recovered at the
     /// next start.
     pub stop_patience: Duration,
@@ -90,12 +93,15 @@ where
         Doors { open: Arc::new(AtomicUsize::new(config.setup.cpus.len())), shut: Stop::new() };
     let setup = config.setup.clone();
     let health = DirectoryHealth::new(config.layout.root().to_path_buf());
+    let cleaners = Cleaners::new(config.cleaner);
     let body = move |core: Core| async move {
         let share =
             shares.lock().unwrap_or_else(PoisonError::into_inner)[core.index.to_usize()].take();
         let Some(share) = share else { panic!("core {} has no share of its own", core.index) };
         match UringDisk::new(config.pool.clone(), config.direct) {
-            Ok(disk) => run(core, disk, Common { config, ring, health, doors }, share, door).await,
+            Ok(disk) => {
+                run(core, disk, Common { config, ring, health, cleaners, doors }, share, door).await
+            }
             Err(error) => {
                 doors.left();
                 let reason = Some(format!("the thread for the journal cannot start: {error}"));
@@ -119,6 +125,7 @@ struct Common {
     config: ShardsConfig,
     ring: RingLimits,
     health: DirectoryHealth,
+    cleaners: Cleaners,
     doors: Doors,
 }
 
@@ -170,7 +177,7 @@ where
     F: FnOnce(ShardContext) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let Common { config, ring: ring_limits, health, doors } = common;
+    let Common { config, ring: ring_limits, health, cleaners, doors } = common;
     let id = core.index;
     let ring = JournalRing::new(share.journal, ring_limits);
     let state =
@@ -186,7 +193,7 @@ where
     let gate = Gate::new();
     let (appends, append_box) = share.appends.open();
     let (asks, ask_box) = share.asks.open();
-    let tasks = Tasks::spawn(&shell, &config);
+    let tasks = Tasks::spawn(&shell, &config, cleaners);
     let serving = [
         spawn(Queue::Serve, serve_appends(shard.clone(), append_box)),
         spawn(Queue::Serve, serve_asks(shard.clone(), local.clone(), gate.clone(), ask_box)),
@@ -206,7 +213,11 @@ where
 struct Tasks(Vec<Task<()>>);
 
 impl Tasks {
-    fn spawn<D: CoreDisk>(shell: &DiskShell<D>, config: &ShardsConfig) -> Tasks {
+    fn spawn<D: CoreDisk>(
+        shell: &DiskShell<D>,
+        config: &ShardsConfig,
+        cleaners: Cleaners,
+    ) -> Tasks {
         let (shard, watchdog) = (shell.shard.clone(), config.watchdog);
         let retain = retention_task::retain(shard, config.retention, SystemClock::new());
         let mut tasks = vec![
@@ -214,6 +225,7 @@ impl Tasks {
             spawn(Queue::Background, watch::rounds(shell.shard.clone(), watchdog)),
             spawn(Queue::Background, watch::full_disk(shell.shard.clone())),
             spawn(Queue::Background, retain),
+            spawn(Queue::Background, clean_task::clean(shell.clone(), cleaners)),
         ];
         for _ in 0..WORKERS {
             tasks.push(spawn(Queue::Background, housekeeping_task::work(shell.clone())));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millstream_io::indexes::Indexes;
+use millstream_io::segment::SegmentMeta;
 use millstream_io::sparse_index::BatchStart;
 use millstream_io::units::{FilePosition, Offset, SegmentId, TimestampMs, bytes_u64, bytes_usize};
 
@@ -26,6 +27,10 @@ pub struct Segment {
     pub start: LogPosition,
     /// Exact length of its batches, those still in memory included.
     pub bytes: u64,
+    /// What it takes of the run of positions, when that is not its length: a cleaned segment keeps the
+    /// place of those that it stands for, so that no position behind it moves. Within it, a position is
+    /// a byte of its file, as far as those go that there are.
+    pub span: Option<u64>,
     /// Offset behind its last record.
     pub next: Offset,
     /// No record of it has a later timestamp.
@@ -66,7 +71,7 @@ pub enum FileState {
 
 impl Segment {
     pub fn end(&self) -> LogPosition {
-        self.start.add(self.bytes)
+        self.start.add(self.span.unwrap_or(self.bytes))
     }
 
     /// Its index, if that is in memory.
@@ -77,9 +82,18 @@ impl Segment {
         }
     }
 
-    /// The byte of the file that holds the log's byte at `at`.
+    /// The byte of the file that holds the log's byte at `at`. The end of a cleaned segment is the end
+    /// of its file, be that shorter or, with delete horizons in it, longer than its place.
     pub fn file_position(&self, at: LogPosition) -> FilePosition {
-        FilePosition::new(at.since(self.start))
+        if at == self.end() {
+            return FilePosition::new(self.bytes);
+        }
+        FilePosition::new(at.since(self.start).min(self.bytes))
+    }
+
+    /// Where the batch that ends at byte `end` of its file ends in the log.
+    pub fn position_behind(&self, end: FilePosition) -> LogPosition {
+        if end.get() == self.bytes { self.end() } else { self.start.add(end.get()) }
     }
 }
 
@@ -150,6 +164,7 @@ impl Segments {
             id,
             start,
             bytes: 0,
+            span: None,
             next: id.base,
             max_timestamp: TimestampMs::NONE,
             first_timestamp: TimestampMs::NONE,
@@ -304,6 +319,52 @@ impl Segments {
         if self.list.back().is_some_and(|last| last.bytes == 0) {
             self.list.pop_back();
         }
+    }
+
+    /// Puts a cleaned segment in the place of those that it stands for. Says where that ends.
+    ///
+    /// # Panics
+    /// When those are not sealed neighbours, or do not end where it ends.
+    pub fn replace(
+        &mut self,
+        old: &[SegmentId],
+        new: &SegmentMeta,
+        index: Index,
+    ) -> (LogPosition, Offset) {
+        let first = old.first().map(|first| self.list.partition_point(|held| held.id < *first));
+        let Some(first) = first else { panic!("segment {} takes nobody's place", new.id) };
+        let range = first..first + old.len();
+        let held = || self.list.range(range.clone()).map(|held| held.id);
+        assert!(
+            range.end <= self.list.len() && held().eq(old.iter().copied()),
+            "segment {} is to stand for {old:?}, of which some are gone",
+            new.id
+        );
+        let (oldest, newest) = (&self.list[first], &self.list[range.end - 1]);
+        let (start, end, next) = (oldest.start, newest.end(), newest.next);
+        assert!(
+            newest.file == FileState::Sealed && next == new.next && oldest.id.base == new.id.base,
+            "segment {} ends at {} and is to stand for {old:?} up to {next}",
+            new.id,
+            new.next
+        );
+        let segment = Segment {
+            id: new.id,
+            start,
+            bytes: new.log_bytes.get(),
+            span: Some(end.since(start)),
+            next,
+            max_timestamp: new.max_timestamp,
+            first_timestamp: oldest.first_timestamp,
+            opened_at: oldest.opened_at,
+            appended_at: newest.appended_at,
+            index,
+            file: FileState::Sealed,
+            closed: true,
+        };
+        drop(self.list.drain(range));
+        self.list.insert(first, segment);
+        (end, next)
     }
 
     /// Takes the oldest segment off: its records were given up.

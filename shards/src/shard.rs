@@ -2,6 +2,7 @@
 
 mod appending;
 mod asking;
+mod cleaning;
 mod deleting;
 mod job;
 mod reading;
@@ -10,6 +11,7 @@ mod rounds;
 mod work;
 
 pub use appending::{Answer, PendingAppend};
+pub use cleaning::Cleaned;
 pub use deleting::DeletePromise;
 pub use job::{
     Home, Job, JobOutcome, Made, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed, WriteJob,

@@ -215,6 +215,32 @@ impl TailCache {
         Some(len)
     }
 
+    /// Forgets everything in front of `position`, a batch boundary where the record of `offset` stands
+    /// or will stand: readers find it in a file, where it is not the same any more.
+    ///
+    /// # Panics
+    /// When the tail ends before.
+    pub fn forget_below(&mut self, position: LogPosition, offset: Offset) {
+        if position <= self.start() {
+            return;
+        }
+        assert!(position <= self.end(), "{position:?} lies behind the tail's end {:?}", self.end());
+        self.freeze_to(position);
+        while let Some(chunk) = self.frozen.front_mut().filter(|chunk| chunk.start < position) {
+            let gone = bytes_usize(position.min(chunk.end()).since(chunk.start));
+            self.frozen_bytes -= bytes_u64(gone);
+            if gone == chunk.bytes.len() {
+                self.frozen.pop_front();
+                continue;
+            }
+            let bytes = chunk.bytes.slice(gone..);
+            *chunk = TailChunk { start: position, base: offset, bytes };
+        }
+        if self.open_start == position {
+            self.open_base = offset;
+        }
+    }
+
     /// Gives back the memory of an open chunk that the partition has stopped filling.
     pub fn shrink(&mut self) {
         self.capacity_next = TAIL_CHUNK_BYTES_MIN;

@@ -16,6 +16,7 @@ use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
 use millstream_io::runtime::{CoreSetup, Pool, affinity};
 use millstream_io::units::{LeaderEpoch, Offset, TopicPartition};
+use millstream_shards::clean_task::CleanerConfig;
 use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::message::{
@@ -67,6 +68,7 @@ where
     let mut setup = CoreSetup::new(cpus);
     setup.data_dirs = vec![root.to_path_buf()];
     let config = ShardsConfig {
+        cleaner: CleanerConfig::default(),
         setup,
         pool: pool.clone(),
         direct: FileDisk.probe_direct(root).is_ok(),

@@ -31,10 +31,10 @@ use millstream_io::disk_sim::{CrashMode, SimDisk, SimRng};
 use millstream_io::journal::RingLimits;
 use millstream_io::recovery::RecoveryReport;
 use millstream_shards::limits::ShardLimits;
-use millstream_shards::message::PartitionConfig;
+use millstream_shards::message::{Compaction, PartitionConfig};
 use millstream_shards::metrics::Metrics;
 use millstream_shards::recover::{Recovered, recover};
-use model::{Model, Verdict};
+use model::{Keys, Model, Verdict};
 
 /// Seeds of a run that asks for no number.
 const SEEDS: u64 = 300;
@@ -101,10 +101,16 @@ struct Covered {
     segments_deleted: u64,
     reads_refused: u64,
     retained: u64,
+    cleanings: u64,
+    segments_cleaned: u64,
+    cleanings_broken_off: u64,
 }
 
 impl Covered {
     fn add(&mut self, metrics: &Metrics, end: End) {
+        self.cleanings += metrics.cleaning.finished;
+        self.segments_cleaned += metrics.cleaning.segments;
+        self.cleanings_broken_off += metrics.cleaning.broken_off;
         self.deletions += metrics.deletions_total;
         self.segments_deleted += metrics.segments_deleted_total;
         self.retained += metrics.retention_by_time_total + metrics.retention_by_size_total;
@@ -130,6 +136,7 @@ impl Covered {
         let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
         let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
         let Covered { deletions, segments_deleted, reads_refused, retained, .. } = *self;
+        let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
         let all = [
             lives,
             crashes,
@@ -153,6 +160,9 @@ impl Covered {
             retained,
             segments_deleted,
             reads_refused,
+            cleanings,
+            segments_cleaned,
+            cleanings_broken_off,
         ];
         assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
     }
@@ -186,6 +196,9 @@ fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
         plan.config.retention_bytes = rng.chance(50).then(|| rng.below(300_000));
     }
     let mut model = Model::default();
+    if seed.is_multiple_of(3) {
+        model.compaction = Some(compact(&mut plan, &mut SimRng::new(!seed)));
+    }
     let mut producers: Vec<Producer> = (0..plan.partitions + 2)
         .map(|p| Producer::new(100 + p as i64, p % plan.partitions))
         .collect();
@@ -297,5 +310,24 @@ fn plan(rng: &mut SimRng) -> Plan {
         lives: 2 + rng.index(3),
         steps: 100 + rng.index(1200),
         retain: false,
+        compacted: false,
     }
+}
+
+/// Makes the partitions compacted ones, of small segments.
+fn compact(plan: &mut Plan, rng: &mut SimRng) -> Keys {
+    let tombstones_go = rng.chance(60);
+    plan.compacted = true;
+    plan.steps *= 2;
+    plan.lives += 1;
+    plan.partitions = 1 + rng.index(2);
+    plan.value_bytes_max = 20 + rng.index(180);
+    plan.config.segment_bytes = 8_000 + rng.below(20_000);
+    plan.config.compaction = Some(Compaction {
+        min_cleanable_ppm: u32::try_from(rng.below(500_000)).expect("small"),
+        min_lag_ms: 0,
+        max_lag_ms: if rng.chance(50) { 0 } else { u64::MAX },
+        delete_retention_ms: if tombstones_go { 0 } else { 1 << 40 },
+    });
+    Keys { count: 1 + rng.below(60), tombstones_go }
 }

@@ -72,10 +72,10 @@ families! {
     APPEND_REFUSED = Counter "millstream_append_refused_total" ["core", "reason"]
         "Batches refused, by reason: fenced producers, a failed, full or stalled disk and others.";
     BATCH_REENCODE = Counter "millstream_batch_reencode_total" ["core", "reason"]
-        "Batches not stored as they came: compressed anew (compression.type), or stamped with the \
-         broker's time and summed up again (LogAppendTime).";
-    RECORD_DECODE = Counter "millstream_record_decode_total" ["core"]
-        "Batches whose records were looked at (exact offsets by time).";
+        "Batches not stored as they came: compressed anew (compression.type), stamped with the \
+         broker's time and summed up again (LogAppendTime), or written anew by compaction.";
+    RECORD_DECODE = Counter "millstream_record_decode_total" ["core", "reason"]
+        "Batches whose records were looked at: for exact offsets by time (time), or by compaction.";
     ROUNDS = Counter "millstream_rounds_total" ["core"] "Commit rounds: one flush each.";
     ROUND_PARTITIONS = Counter "millstream_round_partitions_total" ["core"]
         "Partitions in commit rounds.";
@@ -91,11 +91,23 @@ families! {
     SEGMENTS_SEALED = Counter "millstream_segments_sealed_total" ["core"] "Segments closed.";
     DELETIONS = Counter "millstream_deletions_total" ["core"] "Times that a log start was raised.";
     SEGMENTS_DELETED = Counter "millstream_segments_deleted_total" ["core"]
-        "Segments removed below a log start.";
+        "Segments removed: below a log start, or replaced by compaction.";
     RETENTION_BY_TIME = Counter "millstream_retention_by_time_total" ["core"]
         "Log starts ordered to rise because records were older than retention.ms.";
     RETENTION_BY_SIZE = Counter "millstream_retention_by_size_total" ["core"]
         "Log starts ordered to rise because a partition was larger than retention.bytes.";
+    CLEANINGS = Counter "millstream_cleanings_total" ["core"]
+        "Passes of compaction over a partition that came to their end.";
+    CLEANINGS_BROKEN_OFF = Counter "millstream_cleanings_broken_off_total" ["core"]
+        "Passes of compaction that ended early: for want of space, a deletion, a failed disk or a stop.";
+    CLEANED_READ_BYTES = Counter "millstream_cleaned_read_bytes_total" ["core"]
+        "Bytes of log read by compaction.";
+    CLEANED_WRITTEN_BYTES = Counter "millstream_cleaned_written_bytes_total" ["core"]
+        "Bytes of log written by compaction.";
+    SEGMENTS_CLEANED = Counter "millstream_segments_cleaned_total" ["core"]
+        "Segments that compaction put others in the place of.";
+    CLEANING_DAMAGED = Counter "millstream_cleaning_damaged_total" ["core"]
+        "Segments that compaction found damaged and left as they are.";
     PRODUCERS_FORGOTTEN = Counter "millstream_producers_forgotten_total" ["core"]
         "Removals on a full disk that took an older saved state of the producers with them.";
     READS = Counter "millstream_reads_total" ["core"] "Reads of partitions planned.";

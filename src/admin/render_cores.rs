@@ -4,7 +4,7 @@ use super::core_task::CoreCounts;
 use super::families::*;
 use super::text::Text;
 use millstream_io::units::bytes_u64;
-use millstream_shards::metrics::{Levels, Metrics, Refused};
+use millstream_shards::metrics::{CleaningCounts, Levels, Metrics, Refused};
 
 /// Writes the counters of every core that answered.
 pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
@@ -39,10 +39,19 @@ pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
     }
     let mut reencoded = text.family(&BATCH_REENCODE);
     for (core, counts) in &cores {
+        let metrics = &counts.metrics;
         reencoded.add(&[core, "compression"], counts.batches_recompressed);
-        reencoded.add(&[core, "log_append_time"], counts.metrics.batch_reencode_total);
+        reencoded.add(&[core, "log_append_time"], metrics.batch_reencode_total);
+        reencoded.add(&[core, "compaction"], metrics.cleaning.rewritten);
+    }
+    let mut decoded = text.family(&RECORD_DECODE);
+    for (core, counts) in &cores {
+        let metrics = &counts.metrics;
+        decoded.add(&[core, "time"], metrics.record_decode_total);
+        decoded.add(&[core, "compaction"], metrics.cleaning.decoded);
     }
     of_each(text, &cores, |counts| counters(counts.metrics));
+    of_each(text, &cores, |counts| cleaning(counts.metrics.cleaning));
     of_each(text, &cores, |counts| levels(counts.levels));
 }
 
@@ -73,7 +82,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         append_refused_total: _, // By reason.
         refused: _,
         batch_reencode_total: _, // By reason.
-        record_decode_total,
+        record_decode_total: _,
         rounds_total,
         round_partitions_total,
         journal_bytes_total,
@@ -87,6 +96,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         segments_deleted_total,
         retention_by_time_total,
         retention_by_size_total,
+        cleaning: _, // By themselves.
         producers_forgotten_total,
         reads_total,
         read_memory_bytes_total,
@@ -101,7 +111,6 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&APPEND_BYTES, append_bytes_total),
         (&TRANSACTION_MARKERS, transaction_markers_total),
         (&APPEND_DUPLICATES, append_duplicates_total),
-        (&RECORD_DECODE, record_decode_total),
         (&ROUNDS, rounds_total),
         (&ROUND_PARTITIONS, round_partitions_total),
         (&JOURNAL_BYTES, journal_bytes_total),
@@ -122,6 +131,18 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&COLD_READS, cold_reads_total),
         (&READ_CORRUPT, read_corrupt_total),
         (&TAIL_EVICTED_BYTES, tail_evicted_bytes_total),
+    ]
+}
+
+fn cleaning(counts: CleaningCounts) -> Vec<(&'static Family, u64)> {
+    let CleaningCounts { finished, broken_off, read_bytes, written_bytes, segments, .. } = counts;
+    vec![
+        (&CLEANINGS, finished),
+        (&CLEANINGS_BROKEN_OFF, broken_off),
+        (&CLEANED_READ_BYTES, read_bytes),
+        (&CLEANED_WRITTEN_BYTES, written_bytes),
+        (&SEGMENTS_CLEANED, segments),
+        (&CLEANING_DAMAGED, counts.damaged),
     ]
 }
 

@@ -139,6 +139,7 @@ pub fn open_partition(partition: NewPartition) -> OpenPartition {
 /// The settings of a topic that its partitions act on.
 pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
     PartitionConfig {
+        compaction: None,
         segment_bytes: u64::from(config.segment_bytes),
         segment_index_bytes: u64::from(config.segment_index_bytes),
         segment_ms: config.segment_ms.unsigned_abs(),

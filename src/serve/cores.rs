@@ -28,6 +28,7 @@ use millstream_io::runtime::{
     spawn, timeout,
 };
 use millstream_io::units::TimestampMs;
+use millstream_shards::clean_task::CleanerConfig;
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::recover::Recovered;
 use millstream_shards::retention_task::RetentionConfig;
@@ -143,6 +144,7 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
             producer_expiry_ms: broker.producer_expiry_ms,
             ..ShardLimits::default()
         },
+        cleaner: CleanerConfig::default(),
         watchdog: limits::WATCHDOG,
         stop_patience: limits::STOP_PATIENCE,
         retention: RetentionConfig {

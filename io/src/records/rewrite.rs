@@ -86,8 +86,8 @@ pub fn without_records(batch: &[u8], keep_producer: bool) -> Vec<u8> {
     let bits = attributes.bits() & kept;
     let mut out = batch[..BATCH_HEADER_BYTES].to_vec();
     out[at::ATTRIBUTES..at::LAST_OFFSET_DELTA].copy_from_slice(&bits.to_be_bytes());
-    let none = TimestampMs::NONE.get().to_be_bytes();
-    out[at::BASE_TIMESTAMP..at::MAX_TIMESTAMP].copy_from_slice(&none);
+    // Minus one: no record has a time, and nobody shall look for the largest here.
+    out[at::BASE_TIMESTAMP..at::PRODUCER_ID].fill(0xff);
     out[at::RECORD_COUNT..at::RECORDS].copy_from_slice(&0_i32.to_be_bytes());
     if !keep_producer {
         // Id, epoch and sequence: -1, as in the batch of a producer without an id.

@@ -114,6 +114,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
     /// stays as long as the visitor has to see it: removed now, its batches would be unknown to the next
     /// recovery.
     fn drop_obsolete(&mut self) -> Result<(), RecoveryError> {
+        let orphans = self.listing.orphans();
         if !self.listing.replaced.is_empty() {
             // The name of what stands for them may not be durable yet.
             self.disk.sync_dir(self.input.dir)?;
@@ -125,7 +126,7 @@ impl<'a, D: Disk> Recovery<'a, D> {
             self.disk.remove_file(&self.input.dir.join(name))?;
             self.names_changed = true;
         }
-        for (id, file) in self.listing.orphans() {
+        for (id, file) in orphans {
             self.disk.remove_file(&id.path(self.input.dir, file))?;
             self.names_changed = true;
         }

@@ -82,8 +82,8 @@ impl<F: DiskFile> Output<F> {
     /// its name covers.
     ///
     /// # Errors
-    /// [`DiskError`]. The name may be given or not: a start decides, and so must nobody before it.
-    pub fn finish<D: Disk>(mut self, disk: &D) -> Result<(SegmentMeta, Indexes), DiskError> {
+    /// [`DiskError`]. The name may be given or not; then [`Output::abandon`].
+    pub fn finish<D: Disk>(&mut self, disk: &D) -> Result<SegmentMeta, DiskError> {
         let Some(next) = self.id.cleaned.map(|cleaned| cleaned.next) else {
             panic!("{} is not the name of a cleaned segment", self.id);
         };
@@ -97,15 +97,23 @@ impl<F: DiskFile> Output<F> {
         disk.sync_dir(&self.dir)?;
         disk.rename(&unfinished(&self.dir, id), &id.path(&self.dir, SegmentFile::Log))?;
         disk.sync_dir(&self.dir)?;
-        Ok((SegmentMeta { id, log_bytes, next, max_timestamp }, self.indexes))
+        Ok(SegmentMeta { id, log_bytes, next, max_timestamp })
     }
 
-    /// Removes what was written so far. Nothing is lost when that fails: a start does it.
-    pub fn abandon<D: Disk>(self, disk: &D) {
+    /// The indexes of what was written.
+    pub fn into_indexes(self) -> Indexes {
+        self.indexes
+    }
+
+    /// Removes what was written so far. False when a segment of this name may be there all the same: it
+    /// is whole then, and a start takes it; until then nobody may write another over its offsets.
+    pub fn abandon<D: Disk>(self, disk: &D) -> bool {
         let path = unfinished(&self.dir, self.id);
         drop(self.file);
+        // A left-over under this name is removed by the next start, or written over.
         let _ = disk.remove_file(&path);
-        let _ = remove_segment(disk, &self.dir, self.id);
+        let removed = remove_segment(disk, &self.dir, self.id);
+        removed.and_then(|()| disk.sync_dir(&self.dir)).is_ok()
     }
 
     /// Bytes of the segment so far.

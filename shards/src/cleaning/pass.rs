@@ -55,6 +55,15 @@ pub struct PassPlan {
     pub map_bytes: u64,
 }
 
+impl PassPlan {
+    /// Bytes that one of the segments takes that are written, at most.
+    pub fn space_needed(&self) -> u64 {
+        let sizes = || self.inputs.iter().map(|input| input.bytes.get());
+        let largest = sizes().max().unwrap_or(0).max(self.segment_bytes);
+        largest.min(sizes().sum())
+    }
+}
+
 /// How a step ended.
 #[derive(Debug)]
 pub enum Step {
@@ -92,13 +101,14 @@ pub struct Pass<D: Disk> {
     next_input: usize,
     /// Inputs that were found damaged.
     damaged: Vec<SegmentId>,
+    leaves_files: bool,
     counts: PassCounts,
 }
 
 #[derive(Debug)]
 enum Stage<F: millstream_io::disk::DiskFile> {
     Mapping { map: OffsetMap, transactions: Transactions, open: Option<BatchStream<F>> },
-    Writing { filter: Filter, end: Offset, group: Option<Group<F>> },
+    Writing { filter: Filter, end: Offset, group: Option<Box<Group<F>>> },
 }
 
 /// The segments that become one.
@@ -126,7 +136,8 @@ impl<D: Disk> Pass<D> {
         let transactions = Transactions::new(plan.aborted.clone());
         let next_input = plan.inputs.partition_point(|input| input.next <= dirty);
         let stage = Stage::Mapping { map, transactions, open: None };
-        Pass { plan, stage, next_input, damaged: Vec::new(), counts: PassCounts::default() }
+        let counts = PassCounts::default();
+        Pass { plan, stage, next_input, damaged: Vec::new(), leaves_files: false, counts }
     }
 
     /// What was done since the last call.
@@ -137,6 +148,11 @@ impl<D: Disk> Pass<D> {
     /// Segments that were found damaged.
     pub fn damaged(&self) -> &[SegmentId] {
         &self.damaged
+    }
+
+    /// A segment may stand there that nobody knows of: no other pass may begin before the next start.
+    pub fn leaves_files(&self) -> bool {
+        self.leaves_files
     }
 
     /// Everything in front of this is clean when all groups are written.
@@ -181,7 +197,8 @@ impl<D: Disk> Pass<D> {
         let next = inputs.last().map_or(first.next, |last| last.next);
         self.next_input += inputs.len();
         let ids = inputs.iter().map(|input| input.id).collect();
-        *group = Some(Group { inputs, next, at: 0, open: None, output: None, changed: false });
+        let new = Group { inputs, next, at: 0, open: None, output: None, changed: false };
+        *group = Some(Box::new(new));
         Some(ids)
     }
 
@@ -282,7 +299,8 @@ impl<D: Disk> Pass<D> {
             self.skip_group(disk);
             return Ok(Step::Left);
         }
-        let Some(Group { inputs, output: Some(output), changed, .. }) = place.take() else {
+        let group = place.take().map(|group| *group);
+        let Some(Group { inputs, output: Some(mut output), changed, .. }) = group else {
             panic!("{}: a group without a segment", self.plan.dir.display());
         };
         if !changed && inputs.len() == 1 {
@@ -291,8 +309,13 @@ impl<D: Disk> Pass<D> {
         }
         self.counts.bytes_written += output.bytes();
         let over = filter.take_over();
-        let (meta, indexes) = output.finish(disk)?;
-        Ok(Step::Written { meta, indexes: Box::new(indexes), over })
+        match output.finish(disk) {
+            Ok(meta) => Ok(Step::Written { meta, indexes: Box::new(output.into_indexes()), over }),
+            Err(error) => {
+                self.leaves_files |= !output.abandon(disk);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -432,5 +455,5 @@ fn copy<F: millstream_io::disk::DiskFile>(
     Ok(Copied { changed, ended: false })
 }
 
-/// Segments that become one, at most: what a crash leaves to be removed, and files open at once.
-const GROUP_SEGMENTS_MAX: usize = 1000;
+/// Segments that become one, at most: what one job removes then.
+const GROUP_SEGMENTS_MAX: usize = 250;

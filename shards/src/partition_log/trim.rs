@@ -25,9 +25,9 @@ pub struct Trim {
     pub(super) asked: Offset,
     /// A log start is being written down.
     writing: bool,
-    /// Taken off the list of segments: their files are to be removed.
+    /// Taken off the list of segments: their files are to be removed, in this order.
     gone: Vec<SegmentId>,
-    /// Where the last of them ended.
+    /// Where the last ended that held deleted records.
     gone_to: LogPosition,
     removing: bool,
     /// The last removal failed: it is tried again when the disk has recovered.
@@ -142,11 +142,16 @@ impl PartitionLog {
         self.trim.failed = !well;
         let made = job.next.as_slice();
         if well {
-            self.trim.gone.clear();
+            self.trim.gone.retain(|id| !job.segments.contains(id));
             self.files_made(made, FileState::Made);
         } else {
             self.files_made(made, FileState::Tried);
         }
+    }
+
+    /// Segments that a cleaned one stands for, durably: their files are to be removed.
+    pub(super) fn remove_replaced(&mut self, segments: &[SegmentId]) {
+        self.trim.gone.extend_from_slice(segments);
     }
 
     /// A removal that failed is due again.
@@ -171,7 +176,8 @@ impl PartitionLog {
         if oldest.next > self.marks.log_start() || oldest.file != FileState::Sealed {
             return None;
         }
-        let is_free = self.is_free_of_writes(oldest.end());
+        let held = self.is_held_by_cleaning(oldest.id);
+        let is_free = self.is_free_of_writes(oldest.end()) && !held;
         let has_next = oldest.end() < self.committed() || self.segments.len() > 1;
         (is_free && has_next).then_some(oldest)
     }

@@ -112,6 +112,7 @@ impl PartitionLog {
             || self.tasks.saving
             || self.is_in_flight()
             || self.trim.is_under_way()
+            || self.cleaning.is_at_work()
     }
 
     /// True when the state files are due, and nobody else is at files that belong to them. Rounds and

@@ -84,6 +84,13 @@ impl ShardState {
         Ok(plan)
     }
 
+    /// True when the segment that was to be looked into is not there any more, but its partition is:
+    /// others took its place, or its records were deleted. A new plan says where they are.
+    pub fn has_moved(&self, look: &ColdLook) -> bool {
+        let log = self.partitions.get(look.slot);
+        log.is_some_and(|log| log.segments.get(look.ask.segment).is_none())
+    }
+
     /// Registers a long poll on the partitions it wants from this shard.
     pub fn wait_for(&mut self, wants: &[Want], wait: &Arc<Wait>) {
         for want in wants {

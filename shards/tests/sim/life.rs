@@ -1,7 +1,7 @@
 //! One life of a shard, from its recovery to its end: clients, readers, faults, and the tasks under
 //! test, all driven by the seed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ use millstream_io::segment::Listing;
 use millstream_io::units::{
     LeaderEpoch, Offset, PartitionIndex, ShardId, TimestampMs, TopicId, TopicPartition,
 };
+use millstream_shards::clean_task::{CleanerConfig, Cleaners, clean_next};
 use millstream_shards::commit_task::commit;
 use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
 use millstream_shards::disk_shell::DiskShell;
@@ -32,7 +33,7 @@ use millstream_shards::recover::{RecoverConfig, Recovered};
 use millstream_shards::shard::{Shard, ShardState};
 
 use super::executor::Executor;
-use super::model::{BatchId, Model, Verdict};
+use super::model::{BatchId, Model, Sure, Verdict};
 
 pub const ROOT: &str = "/data";
 const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
@@ -50,6 +51,8 @@ pub struct Plan {
     pub steps: usize,
     /// Retention comes by now and then.
     pub retain: bool,
+    /// Records have keys, and passes run now and then.
+    pub compacted: bool,
 }
 
 /// How a life ends.
@@ -96,8 +99,8 @@ struct Outstanding {
     batches: Vec<(BatchId, Option<usize>)>,
 }
 
-/// A read that has ended: partition, offset, the log start that was sure when it began.
-type ReadResult = (usize, i64, i64, Result<ReadPlan, ReadError>);
+/// A read that has ended: partition, offset, what was sure when it began.
+type ReadResult = (usize, i64, Sure, Result<ReadPlan, ReadError>);
 
 /// A deletion on its way.
 struct Deleting {
@@ -119,6 +122,9 @@ pub struct Life<'a> {
     reads: Rc<RefCell<Vec<ReadResult>>>,
     reading: usize,
     deleting: Vec<Deleting>,
+    /// A pass is under way.
+    cleaning: Rc<Cell<bool>>,
+    cleaners: Cleaners,
     /// Reads that were told that their records are deleted.
     pub reads_refused: u64,
 }
@@ -199,6 +205,11 @@ impl<'a> Life<'a> {
             reads: Rc::default(),
             reading: 0,
             deleting: Vec::new(),
+            cleaning: Rc::default(),
+            cleaners: Cleaners::new(CleanerConfig {
+                dedupe_bytes: 200 + plan.limits.tail_bytes_max / 8,
+                ..CleanerConfig::default()
+            }),
             reads_refused: 0,
         }
     }
@@ -206,7 +217,8 @@ impl<'a> Life<'a> {
     /// Reads everything and hands it to the judge.
     pub fn audit(&mut self, model: &mut Model, rng: &mut SimRng) -> Verdict {
         for partition in 0..self.plan.partitions {
-            let mut next = self.find_log_start(partition, model, rng)?;
+            let start = self.find_log_start(partition, model, rng)?;
+            let mut next = start;
             loop {
                 let plan = self.read_now(partition, next, model, rng)?;
                 let plan = plan.map_err(|e| format!("p{partition} @{next}: {e}"))?;
@@ -217,9 +229,11 @@ impl<'a> Life<'a> {
                     }
                     break;
                 }
-                next = model.saw(partition, next, &bytes)?;
+                let sure = model.sure(partition);
+                next = model.saw(partition, next, &bytes, sure)?;
             }
             model.recovered(partition, next)?;
+            model.complete(partition, start)?;
         }
         Ok(())
     }
@@ -324,9 +338,25 @@ impl<'a> Life<'a> {
                 self.shard.with_mut(ShardState::tick);
             }
         }
+        if self.plan.compacted && rng.chance(3) {
+            self.clean();
+        }
         self.take_reads(model)?;
         self.take_deletions(model, failed_before)?;
         self.take_answers(model, producers, failed_before)
+    }
+
+    /// Begins a pass, unless one is under way.
+    fn clean(&mut self) {
+        if self.cleaning.replace(true) {
+            return;
+        }
+        let (shell, cleaners, busy) =
+            (self.shell.clone(), self.cleaners.clone(), self.cleaning.clone());
+        self.executor.spawn(async move {
+            clean_next(&shell, &cleaners, NOW, |_| std::future::ready(())).await;
+            busy.set(false);
+        });
     }
 
     fn send(&mut self, model: &mut Model, producers: &mut [Producer], rng: &mut SimRng) {
@@ -469,7 +499,7 @@ impl<'a> Life<'a> {
     }
 
     fn read(&mut self, partition: usize, offset: i64, bytes_max: u64, model: &Model) {
-        let sure = model.log_start(partition);
+        let sure = model.sure(partition);
         let at = partition_of(partition);
         let start = Offset::at(offset);
         let read = Read { at, offset: start, bytes_max, current: None, last_fetched: None };
@@ -487,17 +517,18 @@ impl<'a> Life<'a> {
             self.reading -= 1;
             match result {
                 Ok(plan) => {
-                    if offset < sure {
-                        return Err(format!("p{partition}: @{offset} is served below @{sure}"));
+                    if offset < sure.log_start {
+                        let start = sure.log_start;
+                        return Err(format!("p{partition}: @{offset} is served below @{start}"));
                     }
-                    model.saw_log_start(partition, plan.log_start.get(), sure)?;
+                    model.saw_log_start(partition, plan.log_start.get(), sure.log_start)?;
                     // The power may have gone since: what was promised is gone with it.
                     if self.disk.is_powered() {
-                        model.saw(partition, offset, &bytes_of(&plan))?;
+                        model.saw(partition, offset, &bytes_of(&plan), sure)?;
                     }
                 }
                 Err(ReadError::OffsetOutOfRange { log_start, .. }) if offset < log_start.get() => {
-                    model.saw_log_start(partition, log_start.get(), sure)?;
+                    model.saw_log_start(partition, log_start.get(), sure.log_start)?;
                     self.reads_refused += 1;
                 }
                 Err(ReadError::Storage { .. }) if !self.disk.is_powered() || self.has_failed() => {}

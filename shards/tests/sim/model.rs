@@ -8,12 +8,17 @@
 //! Of a log start it knows the highest that was acknowledged or seen, below which nothing may be
 //! served ever again, and the highest that anybody asked for, from which on everything must be there.
 //! What stands between the two is deleted or is not: a crash may decide, and only once.
+//!
+//! In a compacted log it judges records. One that was placed may be missing only if a newer one of its
+//! key is in the log, or if it is a tombstone whose time is over; then no older one of its key may be
+//! there. What a reader found missing, no later one may see, whatever crashes lie between.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
-use millstream_io::batch::testing::BatchBuilder;
+use millstream_io::batch::testing::{BatchBuilder, TestRecord};
 use millstream_io::batch::{RecordBatchHeader, stored};
+use millstream_io::records::{Keep, Record, Records};
 
 /// Number of a batch.
 pub type BatchId = u64;
@@ -47,9 +52,31 @@ pub struct Model {
     /// For each partition: base offset to batch, of those that are placed.
     placed: HashMap<usize, BTreeMap<i64, BatchId>>,
     starts: HashMap<usize, LogStart>,
+    /// How records are compacted, if they are.
+    pub compaction: Option<Keys>,
+    /// Records that a reader found missing, by partition and offset, and when.
+    gone: HashMap<(usize, i64), u64>,
+    /// Reads that have ended.
+    reads: u64,
     /// A full disk made a shard give up what it had saved of producers: after a crash the retry of a
     /// deleted batch may be stored once more.
     pub producers_forgotten: bool,
+}
+
+/// The keys of a compacted log's records.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    pub count: u64,
+    /// A tombstone may go as soon as a pass has met it before.
+    pub tombstones_go: bool,
+}
+
+/// What was sure when a read began.
+#[derive(Clone, Copy, Debug)]
+pub struct Sure {
+    pub log_start: i64,
+    /// Reads that had ended.
+    reads: u64,
 }
 
 /// What is known of a partition's log start.
@@ -75,6 +102,10 @@ impl Model {
     ) -> BatchId {
         let id = self.batches.len() as BatchId;
         let mut builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
+        if let Some(keys) = self.compaction {
+            builder.records =
+                (0..records as u64).map(|i| keyed(id, i, value_bytes, keys)).collect();
+        }
         builder.base_timestamp = TIME_ZERO + id as i64;
         if let Some((pid, sequence)) = producer {
             builder = builder.from_producer(pid, 0, sequence);
@@ -110,7 +141,16 @@ impl Model {
 
     /// Reads what a reader got from `offset` on: whole, sound, known batches at their offsets,
     /// without a gap. Gives the offset behind them.
-    pub fn saw(&mut self, partition: usize, offset: i64, mut bytes: &[u8]) -> Result<i64, String> {
+    pub fn saw(
+        &mut self,
+        partition: usize,
+        offset: i64,
+        mut bytes: &[u8],
+        sure: Sure,
+    ) -> Result<i64, String> {
+        if self.compaction.is_some() {
+            return self.saw_records(partition, offset, bytes, sure);
+        }
         let mut next = offset;
         let mut first = true;
         while !bytes.is_empty() {
@@ -181,7 +221,7 @@ impl Model {
         for (offset, id) in placed.iter() {
             let behind = offset + i64::from(self.batches[*id as usize].records);
             let hole = offset - due;
-            if hole > 0 && *offset > start {
+            if hole > 0 && *offset > start && self.compaction.is_none() {
                 let at = due.max(start);
                 return Err(format!("p{partition}: a hole at @{at}, the next batch is @{offset}"));
             }
@@ -201,6 +241,112 @@ impl Model {
         for batch in self.batches.iter_mut().filter(|b| b.partition == partition) {
             if batch.state == State::Open && i64::from(batch.records) > unseen {
                 batch.state = State::Absent;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn sure(&self, partition: usize) -> Sure {
+        Sure { log_start: self.log_start(partition), reads: self.reads }
+    }
+
+    /// As [`Model::saw`], record by record: offsets may be missing, and the next batch comes then.
+    fn saw_records(
+        &mut self,
+        partition: usize,
+        offset: i64,
+        mut bytes: &[u8],
+        sure: Sure,
+    ) -> Result<i64, String> {
+        let (mut next, mut seen) = (offset, HashSet::new());
+        while !bytes.is_empty() {
+            let header = stored::whole(bytes).map_err(|e| format!("p{partition} @{next}: {e}"))?;
+            let end = header.next_offset().expect("whole").get();
+            if end <= next || (header.base_offset_raw() < next && next != offset) {
+                return Err(format!("p{partition}: a batch up to @{end} comes at @{next}"));
+            }
+            let len = header.total_bytes().expect("whole");
+            let mut records = Records::open(&bytes[..len], Keep::All).map_err(|e| e.to_string())?;
+            while let Some(record) = records.next_record().map_err(|e| e.to_string())? {
+                self.saw_record(partition, &record, sure)?;
+                seen.insert(record.offset.get());
+            }
+            next = end;
+            bytes = &bytes[len..];
+        }
+        self.reads += 1;
+        let placed: Vec<BatchId> =
+            self.placed.entry(partition).or_default().range(..next).map(|(_, id)| *id).collect();
+        for id in placed {
+            let batch = &self.batches[id as usize];
+            let State::Placed(base) = batch.state else { continue };
+            for at in
+                (base..base + i64::from(batch.records)).filter(|at| *at >= offset && *at < next)
+            {
+                if !seen.contains(&at) && at >= sure.log_start {
+                    self.gone.entry((partition, at)).or_insert(self.reads);
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn saw_record(&mut self, partition: usize, record: &Record<'_>, sure: Sure) -> Verdict {
+        let offset = record.offset.get();
+        let id = record.timestamp.get() - TIME_ZERO;
+        let known = usize::try_from(id).ok().and_then(|id| self.batches.get(id));
+        let Some(batch) = known.filter(|batch| batch.partition == partition) else {
+            return Err(format!("p{partition}: record @{offset} of batch {id} was never sent"));
+        };
+        let index = record.header_bytes.last().map_or(usize::MAX, |index| usize::from(*index));
+        let same = batch.builder.records.get(index).is_some_and(|sent| {
+            (sent.key.as_deref(), sent.value.as_deref()) == (record.key, record.value)
+        });
+        if !same {
+            return Err(format!(
+                "p{partition}: record @{offset} of batch {id} is not what was sent"
+            ));
+        }
+        if self.gone.get(&(partition, offset)).is_some_and(|when| *when <= sure.reads) {
+            return Err(format!("p{partition}: record @{offset} was gone and is there again"));
+        }
+        self.place(id as BatchId, offset - index as i64, "seen")
+    }
+
+    /// Everything from the log start on was read since the last recovery: what is missing is replaced by
+    /// a newer record of its key, or a tombstone that may go; the newest of a key is there.
+    pub fn complete(&mut self, partition: usize, start: i64) -> Verdict {
+        let Some(keys) = self.compaction else { return Ok(()) };
+        let mut newest: HashMap<Vec<u8>, (i64, bool)> = HashMap::new();
+        let mut records: Vec<(i64, Vec<u8>, bool)> = Vec::new();
+        for (base, id) in self.placed.entry(partition).or_default().iter() {
+            let sent = self.batches[*id as usize].builder.records.iter();
+            for (offset, record) in (*base..).zip(sent) {
+                let key = record.key.clone().expect("keyed");
+                newest.insert(key.clone(), (offset, record.value.is_none()));
+                records.push((offset, key, record.value.is_none()));
+            }
+        }
+        // What nobody saw and nobody was told of may have replaced others.
+        let open =
+            self.batches.iter().filter(|b| b.partition == partition && b.state == State::Open);
+        let unsure: HashSet<Vec<u8>> =
+            open.flat_map(|b| &b.builder.records).filter_map(|r| r.key.clone()).collect();
+        for (offset, key, is_tombstone) in records.iter().filter(|(at, ..)| *at >= start) {
+            let gone = self.gone.contains_key(&(partition, *offset));
+            let (last, last_is_tombstone) = newest[key];
+            let last_gone = self.gone.contains_key(&(partition, last));
+            let may_go =
+                last > *offset || unsure.contains(key) || (*is_tombstone && keys.tombstones_go);
+            if gone && !may_go {
+                return Err(format!(
+                    "p{partition}: the newest record @{offset} of its key is gone"
+                ));
+            }
+            if !gone && *offset < last && last_gone && last_is_tombstone && last >= start {
+                return Err(format!(
+                    "p{partition}: the tombstone @{last} is gone and its key stands @{offset}"
+                ));
             }
         }
         Ok(())
@@ -252,5 +398,16 @@ impl Model {
             )),
             None => Ok(()),
         }
+    }
+}
+
+/// Record `index` of batch `id`: every fourth a tombstone.
+fn keyed(id: BatchId, index: u64, value_bytes: usize, keys: Keys) -> TestRecord {
+    let mix = (id * 31 + index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    TestRecord {
+        timestamp_delta: 0,
+        key: Some((mix % keys.count).to_string().into_bytes()),
+        value: (!(mix / keys.count).is_multiple_of(4)).then(|| vec![id as u8; value_bytes]),
+        headers: vec![(b"i".to_vec(), Some(vec![index as u8]))],
     }
 }

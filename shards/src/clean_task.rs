@@ -1,0 +1,335 @@
+//! The task that compacts: one pass after the other, each in small steps on the helper pool, no more at
+//! a time than there are seats for over all cores.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use millstream_io::checkpoint::{StateError, write_state};
+use millstream_io::clock::{Clock, SystemClock};
+use millstream_io::disk::{CoreDisk, Disk, DiskError, DiskErrorKind, DiskOp};
+use millstream_io::partition_state::CleanerCheckpoint;
+use millstream_io::runtime::{Promise, Reply, oneshot, sleep};
+use millstream_io::units::{Offset, TimestampMs};
+
+use crate::cleaning::pass::{Pass, PassCounts, PassPlan, Step};
+use crate::disk_shell::DiskShell;
+use crate::shard::Cleaned;
+use crate::table::Slot;
+
+/// How all cores of a broker compact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerConfig {
+    /// `log.cleaner.threads`: passes at a time, over all cores; none cleans nothing.
+    pub threads: usize,
+    /// `log.cleaner.dedupe.buffer.size`: memory of all offset maps together.
+    pub dedupe_bytes: u64,
+    /// `log.cleaner.io.max.bytes.per.second`: read and written by all passes together; `None` when there
+    /// is no bound.
+    pub io_bytes_per_second: Option<u64>,
+    /// `log.cleaner.backoff.ms`: how long a core waits that has nothing to clean.
+    pub backoff: Duration,
+}
+
+impl Default for CleanerConfig {
+    /// The defaults of Apache Kafka 4.
+    fn default() -> CleanerConfig {
+        CleanerConfig {
+            threads: 1,
+            dedupe_bytes: 128 << 20,
+            io_bytes_per_second: None,
+            backoff: Duration::from_secs(15),
+        }
+    }
+}
+
+/// The seats for passes, shared by all cores. First come, first served.
+#[derive(Clone, Debug)]
+pub struct Cleaners {
+    config: CleanerConfig,
+    seats: Arc<Mutex<Seats>>,
+}
+
+#[derive(Debug)]
+struct Seats {
+    free: usize,
+    waiting: VecDeque<Promise<()>>,
+}
+
+/// A seat; given up when dropped.
+#[derive(Debug)]
+pub struct CleanerSeat(Arc<Mutex<Seats>>);
+
+impl Cleaners {
+    pub fn new(config: CleanerConfig) -> Cleaners {
+        let seats = Seats { free: config.threads, waiting: VecDeque::new() };
+        Cleaners { config, seats: Arc::new(Mutex::new(seats)) }
+    }
+
+    /// Memory of one pass's map.
+    pub fn map_bytes(&self) -> u64 {
+        self.config.dedupe_bytes / u64::try_from(self.config.threads.max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// Waits for a seat.
+    pub async fn seat(&self) -> CleanerSeat {
+        loop {
+            let reply: Reply<()> = {
+                let mut seats = lock(&self.seats);
+                if seats.free > 0 {
+                    seats.free -= 1;
+                    return CleanerSeat(self.seats.clone());
+                }
+                let (promise, reply) = oneshot();
+                seats.waiting.push_back(promise);
+                reply
+            };
+            if reply.await.is_ok() {
+                return CleanerSeat(self.seats.clone());
+            }
+        }
+    }
+
+    /// How long a pass pauses behind a step that moved so many bytes.
+    fn pause(&self, bytes: u64) -> Duration {
+        let seats = u64::try_from(self.config.threads.max(1)).unwrap_or(u64::MAX);
+        match self.config.io_bytes_per_second {
+            Some(rate) => {
+                let share = (rate / seats).max(1);
+                Duration::from_micros(bytes.saturating_mul(1_000_000) / share)
+            }
+            None => Duration::ZERO,
+        }
+    }
+}
+
+impl Drop for CleanerSeat {
+    fn drop(&mut self) {
+        let mut seats = lock(&self.0);
+        while let Some(next) = seats.waiting.pop_front() {
+            if next.send(()).is_ok() {
+                return;
+            }
+        }
+        seats.free += 1;
+    }
+}
+
+fn lock(seats: &Mutex<Seats>) -> std::sync::MutexGuard<'_, Seats> {
+    seats.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compacts the partitions of one core until the future is dropped.
+pub async fn clean<D: CoreDisk>(shell: DiskShell<D>, cleaners: Cleaners) {
+    let clock = SystemClock::new();
+    if cleaners.config.threads == 0 {
+        return;
+    }
+    loop {
+        let cleaned = {
+            let _seat = cleaners.seat().await;
+            clean_next(&shell, &cleaners, clock.wall(), sleep).await
+        };
+        if !cleaned {
+            sleep(cleaners.config.backoff).await;
+        }
+    }
+}
+
+/// One pass over the partition that needs it most. False when none did, or when it could not be brought
+/// to its end. `pause` waits between two steps for as long as it is told.
+pub async fn clean_next<D, P, F>(
+    shell: &DiskShell<D>,
+    cleaners: &Cleaners,
+    now: TimestampMs,
+    pause: P,
+) -> bool
+where
+    D: CoreDisk,
+    P: Fn(Duration) -> F,
+    F: Future<Output = ()>,
+{
+    let map_bytes = cleaners.map_bytes();
+    let Some((slot, plan)) = shell.shard.with_mut(|shard| shard.plan_cleaning(now, map_bytes))
+    else {
+        return false;
+    };
+    let (dir, first_dirty) = (plan.dir.clone(), plan.first_dirty);
+    let how = Cleaned { clean_to: None, damaged: Vec::new(), leaves_files: false };
+    let mut cleaner = Cleaner { shell, cleaners, slot, pause, pass: None, how };
+    match cleaner.run(plan).await {
+        Ok(Some(end)) => cleaner.note(dir, end.max(first_dirty)).await,
+        Ok(None) => {}
+        Err(error) => shell.shard.with_mut(|shard| shard.clean_failed(error)),
+    }
+    let how = cleaner.how;
+    shell.shard.with_mut(|shard| shard.clean_done(slot, &how));
+    how.clean_to.is_some()
+}
+
+/// One pass and what it needs.
+struct Cleaner<'c, D: CoreDisk, P> {
+    shell: &'c DiskShell<D>,
+    cleaners: &'c Cleaners,
+    slot: Slot,
+    pause: P,
+    /// Here between two steps.
+    pass: Option<Box<Pass<D::Blocking>>>,
+    how: Cleaned,
+}
+
+impl<D, P, F> Cleaner<'_, D, P>
+where
+    D: CoreDisk,
+    P: Fn(Duration) -> F,
+    F: Future<Output = ()>,
+{
+    /// How far everything is clean then; `None` when the pass has to end early.
+    async fn run(&mut self, plan: PassPlan) -> Result<Option<Offset>, DiskError> {
+        let disk = self.shell.disk.blocking();
+        // The map is a large allocation, and a segment needs its space beside those it stands for.
+        let begun = self.shell.disk.run(move || {
+            let free = disk.free_bytes(&plan.dir)?;
+            let needed = plan.space_needed().saturating_add(SPACE_KEPT_BYTES);
+            Ok((free >= needed).then(|| Box::new(Pass::new(plan))))
+        });
+        let Some(pass) = begun.await?? else { return Ok(None) };
+        self.pass = Some(pass);
+        let ended = self.work().await;
+        if let Some(pass) = &self.pass {
+            self.how.damaged = pass.damaged().to_vec();
+        }
+        ended
+    }
+
+    async fn work(&mut self) -> Result<Option<Offset>, DiskError> {
+        loop {
+            match self.step().await? {
+                Some(Step::More) => {}
+                Some(Step::Mapped) => break,
+                Some(Step::Left | Step::Written { .. }) => panic!("nothing is noted yet"),
+                None => return Ok(None),
+            }
+        }
+        while let Some(group) = self.held()?.next_group() {
+            let slot = self.slot;
+            if !self.shell.shard.with_mut(|shard| shard.begin_clean_group(slot, &group)) {
+                let disk = self.shell.disk.blocking();
+                self.held()?.skip_group(&disk);
+                continue;
+            }
+            let written = self.write().await;
+            self.shell.shard.with_mut(|shard| shard.clean_group_done(slot));
+            if !written? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.held()?.end()))
+    }
+
+    /// Writes a group, and puts it in its place. False when the pass has to end early.
+    async fn write(&mut self) -> Result<bool, DiskError> {
+        loop {
+            match self.step().await? {
+                Some(Step::More) => {}
+                Some(Step::Mapped) => panic!("everything was noted before"),
+                Some(Step::Left) => return Ok(true),
+                Some(Step::Written { meta, indexes, over }) => {
+                    let (slot, shard) = (self.slot, &self.shell.shard);
+                    shard.with_mut(|shard| shard.swap_cleaned(slot, &meta, *indexes, &over));
+                    return Ok(true);
+                }
+                None => {
+                    self.on_pool(|pass, disk| pass.skip_group(disk)).await?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// One step on the pool; `None` when the pass has to end.
+    async fn step(&mut self) -> Result<Option<Step>, DiskError> {
+        let counts = self.held()?.take_counts();
+        let mut pause = self.cleaners.pause(counts.bytes_read + counts.bytes_written);
+        if !self.may_go_on(counts) {
+            return Ok(None);
+        }
+        while !pause.is_zero() {
+            let nap = pause.min(NAP_MAX);
+            (self.pause)(nap).await;
+            pause -= nap;
+            if !self.may_go_on(PassCounts::default()) {
+                return Ok(None);
+            }
+        }
+        let step = self.on_pool(|pass, disk| pass.step(disk, STEP_BYTES)).await?;
+        self.how.leaves_files |= self.held()?.leaves_files();
+        step.map(Some)
+    }
+
+    fn may_go_on(&self, counts: PassCounts) -> bool {
+        self.shell.shard.with_mut(|shard| shard.may_go_on_cleaning(self.slot, counts))
+    }
+
+    /// Lends the pass to the pool.
+    async fn on_pool<T: Send + 'static>(
+        &mut self,
+        body: fn(&mut Pass<D::Blocking>, &D::Blocking) -> T,
+    ) -> Result<T, DiskError> {
+        let disk = self.shell.disk.blocking();
+        let Some(mut pass) = self.pass.take() else { return Err(stopped()) };
+        let run = self.shell.disk.run(move || (body(&mut pass, &disk), pass));
+        match run.await {
+            Ok((result, pass)) => {
+                self.pass = Some(pass);
+                Ok(result)
+            }
+            Err(error) => {
+                // The pool is closing, and nobody knows how far it came.
+                self.how.leaves_files = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn held(&mut self) -> Result<&mut Pass<D::Blocking>, DiskError> {
+        self.pass.as_deref_mut().ok_or_else(stopped)
+    }
+
+    /// Writes down how far everything is clean.
+    async fn note(&mut self, dir: PathBuf, clean_to: Offset) {
+        let disk = self.shell.disk.blocking();
+        let checkpoint = CleanerCheckpoint { first_dirty_offset: clean_to };
+        let wrote = self.shell.disk.run(move || write_state(&disk, &dir, &checkpoint)).await;
+        match flatten(wrote) {
+            Ok(()) => self.how.clean_to = Some(clean_to),
+            Err(error) => self.shell.shard.with_mut(|shard| shard.clean_failed(error)),
+        }
+    }
+}
+
+fn stopped() -> DiskError {
+    DiskError::new(DiskErrorKind::Stopped, DiskOp::Run, Path::new("compaction"))
+}
+
+/// The error of the disk behind one of a state file. Writing knows no other.
+fn flatten(wrote: Result<Result<(), StateError>, DiskError>) -> Result<(), DiskError> {
+    match wrote? {
+        Ok(()) => Ok(()),
+        Err(StateError::Disk(error)) => Err(error),
+        Err(StateError::Damaged { path, .. } | StateError::Newer { path, .. }) => {
+            Err(DiskError::new(DiskErrorKind::WrongKind, DiskOp::Write, &path))
+        }
+    }
+}
+
+/// Bytes of log that one job on the pool goes through: some milliseconds.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// A pass that is throttled looks this often whether it has to end.
+const NAP_MAX: Duration = Duration::from_millis(500);
+
+/// Space that a cleaning leaves free: it must not be what fills a disk.
+const SPACE_KEPT_BYTES: u64 = 16 << 20;
