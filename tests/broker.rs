@@ -6,6 +6,8 @@
 mod admin;
 #[path = "broker/admin_hostile.rs"]
 mod admin_hostile;
+#[path = "broker/compaction.rs"]
+mod compaction;
 #[path = "broker/compression.rs"]
 mod compression;
 #[path = "broker/config.rs"]

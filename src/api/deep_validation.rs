@@ -1,5 +1,6 @@
 //! A look into the records of a produced batch, where its topic asks for one: to check them
-//! (`batch.validation=deep`), or to compress them anew (`compression.type`).
+//! (`batch.validation=deep`), to compress them anew (`compression.type`), or to see that each has a
+//! key (`cleanup.policy=compact`).
 //!
 //! Reading records takes long and may take very long when they are compressed, so it is done by
 //! threads of its own: neither the cores nor the helpers of the disk wait for it. Its memory is
@@ -32,10 +33,13 @@ pub async fn fit(
     // One that is too large is refused by its owner, and needs no work before.
     let fits = bytes_u64(batch.len()) <= bytes_max;
     let to = config.compression.filter(|to| fits && to.codec != batch.codec());
-    if to.is_none() && config.batch_validation == BatchValidation::Header {
+    let checks_all = to.is_some() || config.batch_validation == BatchValidation::Deep;
+    let keys_required = config.compaction.is_some();
+    if !checks_all && !keys_required {
         return Ok(batch);
     }
-    let rules = Rules { keys_required: false, timestamps: allowed_times(config, now) };
+    let timestamps = allowed_times(config, now).filter(|_| checks_all);
+    let rules = Rules { keys_required, timestamps };
     if to.is_none() && batch.codec() == Codec::None && batch.len() <= INLINE_BYTES_MAX {
         return validate(&batch, rules).map(|_| batch).map_err(|error| refused(&error));
     }

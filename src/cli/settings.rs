@@ -85,6 +85,8 @@ fn values(setting: &Setting) -> String {
             }
         }
         Allowed::IntOr { or, min, max } => format!("{or}, or {min} to {max}"),
+        Allowed::Decimal { min, max: Some(max) } => format!("{min} to {max}"),
+        Allowed::Decimal { min, max: None } => format!("number, at least {min}"),
         Allowed::OneOf(words) => words.join(", "),
         Allowed::ListOf(words) => format!("list of {}", words.join(", ")),
         Allowed::Text => "text".to_owned(),

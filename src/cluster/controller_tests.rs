@@ -122,7 +122,8 @@ fn each_bad_topic_fails_alone() {
         (NewTopic { replication_factor: 0, ..new("x", 1) }, "ReplicationFactor"),
         (with_config("x", "retention.mss", "1"), "TopicConfig"),
         (with_config("x", "segment.bytes", "7d"), "TopicConfig"),
-        (with_config("x", "cleanup.policy", "compact"), "TopicConfig"),
+        (with_config("x", "cleanup.policy", "compact,compact"), "TopicConfig"),
+        (with_config("x", "min.cleanable.dirty.ratio", "2"), "TopicConfig"),
         (assigned(&[(0, vec![2])]), "Assignment"),
         (assigned(&[(1, vec![1])]), "Assignment"),
         (assigned(&[(0, vec![])]), "Assignment"),
@@ -275,7 +276,11 @@ fn settings_change_one_by_one_and_reach_the_cores() {
         vec![op(ConfigOpKind::Set, "segment.ms", Some("-1"))],
         vec![op(ConfigOpKind::Set, "segment.ms", None)],
         vec![op(ConfigOpKind::Append, "segment.ms", Some("1"))],
-        vec![op(ConfigOpKind::Append, "cleanup.policy", Some("compact"))],
+        vec![op(ConfigOpKind::Append, "cleanup.policy", Some("keep"))],
+        vec![
+            op(ConfigOpKind::Set, "min.compaction.lag.ms", Some("2")),
+            op(ConfigOpKind::Set, "max.compaction.lag.ms", Some("1")),
+        ],
         vec![op(ConfigOpKind::Subtract, "cleanup.policy", Some("delete"))],
         vec![op(ConfigOpKind::Delete, "nope", None)],
         // The good one before a bad one is not applied.

@@ -7,7 +7,7 @@ use super::view::MetadataView;
 use crate::config::TopicConfig;
 use millstream_io::runtime::{ForeignPost, Mailbox, Promise, Reply, log, oneshot};
 use millstream_io::units::{ShardId, TopicId};
-use millstream_shards::message::{OpenError, OpenPartition, PartitionConfig};
+use millstream_shards::message::{Compaction, OpenError, OpenPartition, PartitionConfig};
 use millstream_shards::router::Router;
 use std::sync::Arc;
 use std::time::Instant;
@@ -138,11 +138,22 @@ pub fn open_partition(partition: NewPartition) -> OpenPartition {
 
 /// The settings of a topic that its partitions act on.
 pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
+    let compaction = config.compaction.map(|compaction| Compaction {
+        min_cleanable_ppm: compaction.min_cleanable_ppm,
+        min_lag_ms: compaction.min_lag_ms.unsigned_abs(),
+        max_lag_ms: compaction.max_lag_ms.unsigned_abs(),
+        delete_retention_ms: compaction.delete_retention_ms,
+    });
+    let segment_ms = match config.compaction {
+        // What is compacted must be closed first.
+        Some(compaction) => config.segment_ms.min(compaction.max_lag_ms),
+        None => config.segment_ms,
+    };
     PartitionConfig {
-        compaction: None,
+        compaction,
         segment_bytes: u64::from(config.segment_bytes),
         segment_index_bytes: u64::from(config.segment_index_bytes),
-        segment_ms: config.segment_ms.unsigned_abs(),
+        segment_ms: segment_ms.unsigned_abs(),
         segment_jitter_ms: config.segment_jitter_ms.unsigned_abs(),
         message_bytes_max: u64::from(config.max_message_bytes),
         timestamp_type: config.timestamp_type,

@@ -260,7 +260,9 @@ impl MetadataImage {
     fn resolve(&self, name: &str, own: &BTreeMap<String, String>) -> TopicConfig {
         let config = TopicConfig::resolve(own, |name| self.broker_value(name).0);
         match is_internal(name) {
-            true => TopicConfig { retention_ms: -1, retention_bytes: -1, ..config },
+            true => {
+                TopicConfig { compaction: None, retention_ms: -1, retention_bytes: -1, ..config }
+            }
             false => config,
         }
     }

@@ -11,6 +11,7 @@ use super::image::{MetadataImage, Topic};
 use super::limits::{PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
 use super::store::{BrokerScope, TopicRecord};
 use super::topic_name::check_topic_name;
+use crate::config::topic::check_together;
 use crate::config::{Change, Setting, TopicSettingError, broker_setting, topic_setting};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -127,6 +128,7 @@ pub fn plan_topic_configs(
             None => own.remove(&op.key),
         };
     }
+    check_together(&own)?;
     Ok(own)
 }
 
@@ -193,6 +195,7 @@ fn plan_new_configs(
             return Err(TopicSettingError::Twice { key: key.clone() }.into());
         }
     }
+    check_together(&own)?;
     Ok(own)
 }
 

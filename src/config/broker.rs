@@ -335,6 +335,12 @@ pub struct BrokerConfig {
     pub partitions_default: u32,
     pub producer_expiry_ms: i64,
     pub request_bytes_max: u32,
+    /// None when nothing is compacted.
+    pub cleaner_threads: usize,
+    pub cleaner_dedupe_bytes: u64,
+    /// `None` is no bound.
+    pub cleaner_io_bytes_per_second: Option<u64>,
+    pub cleaner_backoff_ms: u64,
     pub retention_check_ms: u64,
     pub retention_grace_ms: u64,
 }
@@ -368,10 +374,27 @@ impl BrokerConfig {
             partitions_default: parsed(&value, "num.partitions"),
             producer_expiry_ms: parsed(&value, "producer.id.expiration.ms"),
             request_bytes_max: parsed(&value, "socket.request.max.bytes"),
+            cleaner_threads: match parsed(&value, "log.cleaner.enable") {
+                true => parsed(&value, "log.cleaner.threads"),
+                false => 0,
+            },
+            cleaner_dedupe_bytes: parsed(&value, "log.cleaner.dedupe.buffer.size"),
+            cleaner_io_bytes_per_second: whole(parsed(
+                &value,
+                "log.cleaner.io.max.bytes.per.second",
+            )),
+            cleaner_backoff_ms: parsed(&value, "log.cleaner.backoff.ms"),
             retention_check_ms: parsed(&value, "log.retention.check.interval.ms"),
             retention_grace_ms: parsed(&value, "log.retention.clock.step.grace.ms"),
         }
     }
+}
+
+/// A rate of 1 or more without its fraction; `None` when it is more than any disk does.
+fn whole(rate: f64) -> Option<u64> {
+    // As much as a float counts one by one.
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    (rate < MAX).then_some(rate as u64)
 }
 
 /// # Panics

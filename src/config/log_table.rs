@@ -6,6 +6,38 @@ use super::setting::{Allowed, Setting};
 /// By name.
 pub(super) const LOG_SETTINGS: &[Setting] = &[
     start(
+        "log.cleaner.backoff.ms",
+        Allowed::Long { min: 1, max: i64::MAX },
+        Some("15000"),
+        "How long a core waits that has nothing to compact before it looks again.",
+    ),
+    start(
+        "log.cleaner.dedupe.buffer.size",
+        Allowed::Long { min: 1024 * 1024, max: i64::MAX },
+        Some("134217728"),
+        "Memory for the keys of the partitions that are being compacted, over all cores: about 32 bytes a \
+         key, shared by log.cleaner.threads. A partition with more new keys takes several passes.",
+    ),
+    start(
+        "log.cleaner.enable",
+        Allowed::Bool,
+        Some("true"),
+        "Whether topics are compacted that ask for it.",
+    ),
+    start(
+        "log.cleaner.io.max.bytes.per.second",
+        Allowed::Decimal { min: 1, max: None },
+        Some("1.7976931348623157E308"),
+        "How many bytes compaction reads and writes a second, over all cores.",
+    ),
+    start(
+        "log.cleaner.threads",
+        Allowed::Int { min: 0, max: 256 },
+        Some("1"),
+        "Partitions that are compacted at the same time, over all cores. The work is done by the \
+         helper threads, in small steps.",
+    ),
+    start(
         "log.retention.check.interval.ms",
         Allowed::Long { min: 1, max: i64::MAX },
         Some("300000"),

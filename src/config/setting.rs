@@ -42,6 +42,12 @@ pub enum Allowed {
         min: i64,
         max: i64,
     },
+    /// A number, with a point or an exponent if need be, bounds included; without an upper bound when
+    /// `max` is none.
+    Decimal {
+        min: u32,
+        max: Option<u32>,
+    },
     /// Exactly one of these words.
     OneOf(&'static [&'static str]),
     /// One or more of these words, separated by commas, none twice.
@@ -104,6 +110,7 @@ impl Setting {
             Allowed::Bool => ConfigType::Boolean,
             Allowed::Int { .. } | Allowed::IntOr { .. } => ConfigType::Int,
             Allowed::Long { .. } => ConfigType::Long,
+            Allowed::Decimal { .. } => ConfigType::Double,
             Allowed::OneOf(_) | Allowed::Text => ConfigType::Text,
             Allowed::ListOf(_) | Allowed::List => ConfigType::List,
             Allowed::Only { kind, .. } => kind,
@@ -126,6 +133,7 @@ impl Setting {
             Allowed::IntOr { or, min, max } => {
                 checked_number(trimmed, or, or).or_else(|| checked_number(trimmed, min, max))
             }
+            Allowed::Decimal { min, max } => checked_decimal(trimmed, min, max),
             Allowed::OneOf(words) => words.contains(&trimmed).then(|| trimmed.to_owned()),
             Allowed::ListOf(words) => checked_list(trimmed, words),
             Allowed::Text | Allowed::List => Some(trimmed.to_owned()),
@@ -159,6 +167,8 @@ impl Setting {
             Allowed::IntOr { or, min, max } => {
                 format!("{or}, or a whole number from {min} to {max}")
             }
+            Allowed::Decimal { min, max: Some(max) } => format!("a number from {min} to {max}"),
+            Allowed::Decimal { min, max: None } => format!("a number from {min} on"),
             Allowed::OneOf(words) => format!("one of {}", words.join(", ")),
             Allowed::ListOf(words) => {
                 format!("a comma-separated list of {}, none twice", words.join(", "))
@@ -187,6 +197,12 @@ fn checked_bool(value: &str) -> Option<String> {
 fn checked_number(value: &str, min: i64, max: i64) -> Option<String> {
     let number: i64 = value.parse().ok()?;
     (min..=max).contains(&number).then(|| number.to_string())
+}
+
+fn checked_decimal(value: &str, min: u32, max: Option<u32>) -> Option<String> {
+    let number: f64 = value.parse().ok()?;
+    let within = number >= f64::from(min) && max.is_none_or(|max| number <= f64::from(max));
+    (number.is_finite() && within).then(|| value.to_owned())
 }
 
 fn checked_list(value: &str, words: &[&str]) -> Option<String> {
@@ -228,6 +244,20 @@ mod tests {
         assert_eq!(setting.check("1").unwrap(), "1");
         assert!(setting.check("2").unwrap_err().to_string().contains("one node"));
         assert_eq!(setting.kind().code(), 3);
+    }
+
+    #[test]
+    fn decimal_takes_what_lies_within_its_bounds_and_nothing_that_is_no_number() {
+        let ratio = setting("ratio", Allowed::Decimal { min: 0, max: Some(1) });
+        for good in ["0", "0.5", "1", "1e-3", " 1.0 "] {
+            assert_eq!(ratio.check(good).unwrap(), good.trim());
+        }
+        for bad in ["1.1", "-0.1", "NaN", "inf", "", "half"] {
+            assert!(ratio.check(bad).is_err(), "{bad}");
+        }
+        let rate = setting("rate", Allowed::Decimal { min: 0, max: None });
+        assert!(rate.check("1.7976931348623157E308").is_ok());
+        assert_eq!(rate.kind().code(), 6);
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub struct TopicConfig {
     pub segment_index_bytes: u32,
     pub segment_ms: i64,
     pub segment_jitter_ms: i64,
-    /// -1 is no limit.
+    /// `cleanup.policy` names `compact`.
+    pub compaction: Option<CompactionConfig>,
+    /// -1 is no limit, or that `cleanup.policy` does not name `delete`.
     pub retention_ms: i64,
     pub retention_bytes: i64,
     pub min_insync_replicas: u32,
@@ -36,6 +38,16 @@ pub struct TopicConfig {
     pub batch_validation: BatchValidation,
     /// What stored batches are compressed with, unless it is their producers' choice.
     pub compression: Option<Compression>,
+}
+
+/// How a topic is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionConfig {
+    /// `min.cleanable.dirty.ratio` in millionths.
+    pub min_cleanable_ppm: u32,
+    pub min_lag_ms: i64,
+    pub max_lag_ms: i64,
+    pub delete_retention_ms: i64,
 }
 
 /// Why a topic setting is refused.
@@ -58,6 +70,11 @@ pub enum TopicSettingError {
     /// The same key twice in one list.
     Twice {
         key: String,
+    },
+    /// `min.compaction.lag.ms` is larger than `max.compaction.lag.ms`.
+    Conflict {
+        min: i64,
+        max: i64,
     },
     /// Append or subtract on a setting that is not a list.
     NotAList {
@@ -83,6 +100,11 @@ impl fmt::Display for TopicSettingError {
             Self::Bad(bad) => bad.fmt(f),
             Self::Null { key } => write!(f, "Null value not supported for topic configs: {key}"),
             Self::Twice { key } => write!(f, "Topic config {key} is given twice"),
+            Self::Conflict { min, max } => write!(
+                f,
+                "Conflicting topic configs: min.compaction.lag.ms ({min}) is larger than \
+                 max.compaction.lag.ms ({max})"
+            ),
             Self::NotAList { key } => {
                 write!(f, "Config {key} is not a list: it can be set or deleted only")
             }
@@ -117,14 +139,24 @@ impl TopicConfig {
         broker_value: impl Fn(&'static str) -> Option<String>,
     ) -> TopicConfig {
         let value = |name| in_force(served(name), own, &broker_value);
+        let policy = value("cleanup.policy");
+        let has = |word| policy.split(',').any(|named| named == word);
+        let compaction = has("compact").then(|| CompactionConfig {
+            min_cleanable_ppm: millionths(&value("min.cleanable.dirty.ratio")),
+            min_lag_ms: number(&value("min.compaction.lag.ms")),
+            max_lag_ms: number(&value("max.compaction.lag.ms")),
+            delete_retention_ms: number(&value("delete.retention.ms")),
+        });
+        let kept = |name| if has("delete") { number(&value(name)) } else { -1 };
         TopicConfig {
+            compaction,
             max_message_bytes: number(&value("max.message.bytes")),
             segment_bytes: number(&value("segment.bytes")),
             segment_index_bytes: number(&value("segment.index.bytes")),
             segment_ms: number(&value("segment.ms")),
             segment_jitter_ms: number(&value("segment.jitter.ms")),
-            retention_ms: number(&value("retention.ms")),
-            retention_bytes: number(&value("retention.bytes")),
+            retention_ms: kept("retention.ms"),
+            retention_bytes: kept("retention.bytes"),
             min_insync_replicas: number(&value("min.insync.replicas")),
             timestamp_type: match value("message.timestamp.type").as_str() {
                 "LogAppendTime" => TimestampType::LogAppendTime,
@@ -180,6 +212,25 @@ pub fn in_force(
     };
     let default = || setting.default.unwrap_or_default().to_owned();
     own.or_else(of_broker).or_else(of_coarser).unwrap_or_else(default)
+}
+
+/// Holds settings of a topic to each other.
+///
+/// # Errors
+/// [`TopicSettingError::Conflict`]
+pub fn check_together(own: &BTreeMap<String, String>) -> Result<(), TopicSettingError> {
+    let lag = |name| own.get(name).and_then(|value| value.parse::<i64>().ok());
+    match (lag("min.compaction.lag.ms"), lag("max.compaction.lag.ms")) {
+        (Some(min), Some(max)) if min > max => Err(TopicSettingError::Conflict { min, max }),
+        _ => Ok(()),
+    }
+}
+
+/// A ratio that `check` has passed, as whole millionths.
+fn millionths(value: &str) -> u32 {
+    let ratio: f64 = number(value);
+    assert!((0.0..=1.0).contains(&ratio), "{value} passed the check of a ratio");
+    (ratio * 1e6) as u32
 }
 
 /// The row of a name of our own.

@@ -7,7 +7,6 @@ use super::setting::{Allowed, Change, ConfigType, Setting};
 
 const ONE_NODE: &str = "a topic has one replica on this node";
 const ONE_TIER: &str = "everything is kept on this machine's own disk";
-const NO_COMPACTION: &str = "compaction is not offered";
 const FLUSHED: &str = "every acknowledged record is on stable storage first";
 
 /// The most of 32 and of 64 bits: no bound.
@@ -28,13 +27,11 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "cleanup.policy",
         Some("log.cleanup.policy"),
-        Allowed::Only {
-            kind: ConfigType::List,
-            value: "delete",
-            why: "compaction is not offered; see retention.ms for what is deleted",
-        },
+        Allowed::ListOf(&["compact", "delete"]),
         "delete",
-        "What happens to old segments.",
+        "What happens to old records: `delete` gives whole segments up by age and size \
+         (retention.ms, retention.bytes), `compact` keeps the newest record of each key, and both may be \
+         asked for. A compacted topic refuses records without a key.",
     ),
     topic(
         "compression.gzip.level",
@@ -71,9 +68,10 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "delete.retention.ms",
         Some("log.cleaner.delete.retention.ms"),
-        only(ConfigType::Long, "86400000", NO_COMPACTION),
+        Allowed::Long { min: 0, max: LONG_MAX },
         "86400000",
-        "How long a compacted topic keeps the marks of deleted keys.",
+        "How long a tombstone, a record without a value, stays in a compacted topic after compaction \
+         has met it first: the time in which a reader from the start learns of the deletion.",
     ),
     topic(
         "file.delete.delay.ms",
@@ -139,9 +137,10 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "max.compaction.lag.ms",
         Some("log.cleaner.max.compaction.lag.ms"),
-        only(ConfigType::Long, "9223372036854775807", NO_COMPACTION),
+        Allowed::Long { min: 1, max: LONG_MAX },
         "9223372036854775807",
-        "How long a record of a compacted topic may wait for compaction.",
+        "How old a record of a compacted topic may become before compaction is due whatever \
+         min.cleanable.dirty.ratio says; a segment is closed at this age too.",
     ),
     topic(
         "max.message.bytes",
@@ -177,16 +176,17 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "min.cleanable.dirty.ratio",
         Some("log.cleaner.min.cleanable.ratio"),
-        only(ConfigType::Double, "0.5", NO_COMPACTION),
+        Allowed::Decimal { min: 0, max: Some(1) },
         "0.5",
-        "The share of a compacted topic's log that must be new before it is compacted.",
+        "The share of a compacted partition's closed segments that must be new before it is compacted.",
     ),
     topic(
         "min.compaction.lag.ms",
         Some("log.cleaner.min.compaction.lag.ms"),
-        only(ConfigType::Long, "0", NO_COMPACTION),
+        Allowed::Long { min: 0, max: LONG_MAX },
         "0",
-        "How long a record of a compacted topic is safe from compaction.",
+        "How long a record of a compacted topic is safe from compaction. The segment that is still \
+         written is always.",
     ),
     topic(
         "min.insync.replicas",

@@ -144,7 +144,12 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
             producer_expiry_ms: broker.producer_expiry_ms,
             ..ShardLimits::default()
         },
-        cleaner: CleanerConfig::default(),
+        cleaner: CleanerConfig {
+            threads: broker.cleaner_threads,
+            dedupe_bytes: broker.cleaner_dedupe_bytes,
+            io_bytes_per_second: broker.cleaner_io_bytes_per_second,
+            backoff: Duration::from_millis(broker.cleaner_backoff_ms),
+        },
         watchdog: limits::WATCHDOG,
         stop_patience: limits::STOP_PATIENCE,
         retention: RetentionConfig {

@@ -125,7 +125,7 @@ fn bad_settings_are_refused_in_words_and_nothing_is_half_applied() {
     assert!(code == invalid && text.contains("segment.bytes") && text.contains("7d"), "{text}");
     assert_eq!(setting(&mut client, TOPIC, "t", "segment.ms").1, 5);
     for (key, value) in [
-        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "keep"),
         ("compression.type", "none"),
         ("compression.lz4.level", "1"),
         ("retention.ms", "-2"),

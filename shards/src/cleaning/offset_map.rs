@@ -22,8 +22,16 @@ pub struct OffsetMap {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: [u64; 2],
-    /// `None` in an empty one.
-    offset: Option<Offset>,
+    /// -1 in an empty one.
+    offset: i64,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot { hash: [0; 2], offset: -1 };
+
+    fn is_empty(&self) -> bool {
+        self.offset < 0
+    }
 }
 
 /// Memory of one key.
@@ -36,7 +44,7 @@ impl OffsetMap {
         let possible = bytes / bytes_u64(SLOT_BYTES);
         let slots = bytes_usize(wanted.min(possible).max(4));
         OffsetMap {
-            slots: vec![Slot { hash: [0; 2], offset: None }; slots],
+            slots: vec![Slot::EMPTY; slots],
             used: 0,
             used_max: slots / 4 * 3,
             hashers: [RandomState::new(), RandomState::new()],
@@ -59,19 +67,19 @@ impl OffsetMap {
     pub fn put(&mut self, key: &[u8], offset: Offset) -> bool {
         let hash = self.hash(key);
         let i = self.find(hash);
-        if self.slots[i].offset.is_none() {
+        if self.slots[i].is_empty() {
             if self.used >= self.used_max {
                 return false;
             }
             self.used += 1;
         }
-        self.slots[i] = Slot { hash, offset: Some(offset) };
+        self.slots[i] = Slot { hash, offset: offset.get() };
         true
     }
 
     /// Where the newest record of `key` stands, of those that were noted.
     pub fn get(&self, key: &[u8]) -> Option<Offset> {
-        self.slots[self.find(self.hash(key))].offset
+        Offset::new(self.slots[self.find(self.hash(key))].offset)
     }
 
     /// Everything in front of `end` was noted: what the map says holds for records before it.
@@ -92,7 +100,7 @@ impl OffsetMap {
     fn find(&self, hash: [u64; 2]) -> usize {
         let slots = bytes_u64(self.slots.len());
         let mut i = bytes_usize(hash[0] % slots);
-        while self.slots[i].offset.is_some() && self.slots[i].hash != hash {
+        while !self.slots[i].is_empty() && self.slots[i].hash != hash {
             i = (i + 1) % self.slots.len();
         }
         i
