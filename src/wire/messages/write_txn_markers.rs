@@ -4,7 +4,7 @@ use crate::wire::declare::wire;
 
 wire! {
     /// Tells a partition's leader that transactions ended. Sent by coordinators.
-    request WriteTxnMarkersRequest<'a> for WriteTxnMarkers, versions 1-1, flexible 1 {
+    request WriteTxnMarkersRequest<'a> for WriteTxnMarkers, versions 1-2, flexible 1 {
         markers: Vec<WritableTxnMarker<'a>>;
     }
 
@@ -15,6 +15,8 @@ wire! {
         transaction_result: bool;
         topics: Vec<WritableTxnMarkerTopic<'a>>;
         coordinator_epoch: i32;
+        /// 2 for transactions whose end bumps the epoch (KIP-1228).
+        transaction_version: i8, in 2+, else ignored;
     }
 
     /// An element of `topics` in [`WritableTxnMarker`].
@@ -24,7 +26,7 @@ wire! {
     }
 
     /// Answer to [`WriteTxnMarkersRequest`].
-    response WriteTxnMarkersResponse<'a> for WriteTxnMarkers, versions 1-1, flexible 1 {
+    response WriteTxnMarkersResponse<'a> for WriteTxnMarkers, versions 1-2, flexible 1 {
         markers: Vec<WritableTxnMarkerResult<'a>>;
     }
 
