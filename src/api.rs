@@ -9,6 +9,8 @@
 //! the answer is still to come.
 
 mod acls;
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
@@ -31,7 +33,9 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
 mod elect_leaders;
+mod end_txn;
 pub mod error_codes;
 mod fetch;
 pub mod fetch_session;
@@ -47,6 +51,7 @@ mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -57,6 +62,9 @@ mod rights;
 mod sync_group;
 mod to_commit;
 mod topics;
+mod transactions;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use crate::cluster::change::Refused;
 use crate::cluster::controller_task::ControllerHandle;
@@ -64,6 +72,7 @@ use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
 use crate::cluster::producer_ids::ProducerIds;
 use crate::cluster::view::MetadataView;
 use crate::group::handle::Groups;
+use crate::txn::handle::Transactions;
 use crate::wire::fetch_response::FramedResponse;
 use crate::wire::{
     ApiKey, DecodeError, EncodeError, ErrorCode, Reader, Request, RequestHeader, Response, apis,
@@ -90,6 +99,7 @@ pub struct CoreContext {
     pub controller: ControllerHandle,
     pub producer_ids: RefCell<ProducerIds>,
     pub groups: Groups,
+    pub transactions: Transactions,
     pub fetch_sessions: RefCell<FetchSessions>,
     pub clock: SystemClock,
     /// Threads that look into batches where a topic asks for it.
@@ -386,6 +396,13 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::DeleteTopics => delete_topics::handle(call).await,
         ApiKey::DeleteRecords => delete_records::handle(call).await,
         ApiKey::InitProducerId => init_producer_id::handle(call).await,
+        ApiKey::AddPartitionsToTxn => add_partitions_to_txn::handle(call).await,
+        ApiKey::AddOffsetsToTxn => add_offsets_to_txn::handle(call).await,
+        ApiKey::EndTxn => end_txn::handle(call).await,
+        ApiKey::WriteTxnMarkers => write_txn_markers::handle(call).await,
+        ApiKey::TxnOffsetCommit => txn_offset_commit::handle(call).await,
+        ApiKey::DescribeTransactions => describe_transactions::handle(call).await,
+        ApiKey::ListTransactions => list_transactions::handle(call).await,
         ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::handle(call).await,
         ApiKey::DescribeAcls => describe_acls::handle(call),
         ApiKey::CreateAcls => create_acls::handle(call),

@@ -19,6 +19,7 @@ mod nearest;
 pub mod setting;
 pub mod topic;
 pub mod topic_table;
+mod transactions;
 
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
 pub use group::{GROUP_SETTINGS, GroupConfig, GroupSettingError, group_setting};

@@ -22,6 +22,7 @@ use crate::cluster::image::{Broker, MetadataImage, Start};
 use crate::cluster::topic_directories::DiskTopicDirectories;
 use crate::config::Config;
 use crate::group::handle::GroupOrder;
+use crate::txn::handle::TransactionOrder;
 use host::{BoundListener, Sentence, sentence, shown};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::data_dir::{Claim, DataDir};
@@ -82,6 +83,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     image.group_configs().tell_of_leftovers(&image.broker);
     let (seats, post) = mesh::<CoreOrder>(cpus.len());
     let (group_seats, _) = mesh::<GroupOrder>(cpus.len());
+    let (transaction_seats, _) = mesh::<TransactionOrder>(cpus.len());
     let controller =
         Controller::new(store, CoreLinks::new(post), directories, image.clone(), &stored);
     let (handle, controller) = controller_task::start(controller)
@@ -98,6 +100,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         controller: handle,
         seats,
         group_seats,
+        transaction_seats,
         look_seats,
         watch,
         listeners,

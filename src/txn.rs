@@ -19,7 +19,10 @@
 //! settled: markers are written until all of them are, over restarts too.
 
 pub mod ask;
+pub mod coordinator;
+pub mod handle;
 pub mod limits;
+mod loader;
 pub mod log_record;
 pub mod partition;
 pub mod placement;

@@ -30,3 +30,5 @@ mod start;
 mod support;
 #[path = "broker/topics.rs"]
 mod topics;
+#[path = "broker/transactions.rs"]
+mod transactions;

@@ -1,14 +1,17 @@
 //! ApiVersions (key 18): what is served. KIP-35, KIP-511, KIP-584.
 
 use super::{Answer, Call, Close};
-use crate::wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use crate::wire::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use crate::wire::{ApiKey, ErrorCode, apis};
 
 /// Answers with the table. A version from tomorrow is answered in the form of version 0 with
 /// UNSUPPORTED_VERSION and our own range for this key, so that the client can ask again.
 ///
-/// No feature is named: `transaction.version` and the like would make clients use what is not
-/// served.
+/// One feature is named: `transaction.version` 2, upon which clients bump their epochs with each
+/// transaction (KIP-890). Its lowest version is 0, which clients of versions before 4 do not take for
+/// a supported feature (KIP-1022).
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let served = apis::find(ApiKey::ApiVersions).is_some_and(|api| api.serves(call.version));
     if !served {
@@ -22,8 +25,29 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
         let error_code = ErrorCode::InvalidRequest.into();
         return call.respond(&ApiVersionsResponse { error_code, ..Default::default() });
     }
-    call.respond(&ApiVersionsResponse { api_keys: apis::advertised(), ..Default::default() })
+    let supported = SupportedFeatureKey {
+        name: TRANSACTION_VERSION,
+        min_version: 0,
+        max_version: TRANSACTION_VERSION_MAX,
+    };
+    let finalized = FinalizedFeatureKey {
+        name: TRANSACTION_VERSION,
+        max_version_level: TRANSACTION_VERSION_MAX,
+        min_version_level: TRANSACTION_VERSION_MAX,
+    };
+    let starts = call.image().start.starts;
+    call.respond(&ApiVersionsResponse {
+        api_keys: apis::advertised(),
+        supported_features: if call.version < 4 { Vec::new() } else { vec![supported] },
+        // Rises with each start: another version of this broker may know other features.
+        finalized_features_epoch: i64::try_from(starts).unwrap_or(i64::MAX),
+        finalized_features: vec![finalized],
+        ..Default::default()
+    })
 }
+
+const TRANSACTION_VERSION: &str = "transaction.version";
+const TRANSACTION_VERSION_MAX: i16 = 2;
 
 fn unsupported() -> ApiVersionsResponse<'static> {
     let key = ApiKey::ApiVersions.number();

@@ -1,9 +1,9 @@
 //! FindCoordinator (key 10): which broker coordinates a group. KIP-699.
 //!
-//! The internal topic of groups is made on the way, with the first group that is looked for.
-//! Transactions and share groups have no coordinator here, and are refused with a reason.
+//! The internal topic of groups is made on the way, with the first group that is looked for, and so is
+//! that of transactions. Share groups have no coordinator here, and are refused with a reason.
 
-use super::{Answer, Call, Close, groups};
+use super::{Answer, Call, Close, groups, transactions};
 use crate::wire::ErrorCode;
 use crate::wire::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
@@ -11,9 +11,11 @@ use crate::wire::messages::find_coordinator::{
 
 /// Version from which one request asks for many keys (KIP-699).
 const MANY_KEYS_SINCE: i16 = 4;
-/// `key_type` of a group.
+/// `key_type` of a group, of a transactional id, and of a partition of a share group.
 const GROUP: i8 = 0;
-const REASON: &str = "transactions and share groups are not served by this broker";
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
+const REASON: &str = "share groups are not served by this broker";
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: FindCoordinatorRequest<'_> = call.request()?;
@@ -34,7 +36,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
         (found, _) => {
             let code = found.err().unwrap_or(ErrorCode::CoordinatorNotAvailable);
-            let reason = if request.key_type == GROUP { None } else { Some(REASON) };
+            let reason = (request.key_type == SHARE).then_some(REASON);
             let error_code = code.number();
             Coordinator { key, node_id: -1, host: "", port: -1, error_code, error_message: reason }
         }
@@ -61,8 +63,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 async fn find(call: &Call, key_type: i8) -> Result<(), ErrorCode> {
     match key_type {
         GROUP => groups::make_offsets_topic(call).await,
-        1 | 2 if call.version < MANY_KEYS_SINCE => Err(ErrorCode::CoordinatorNotAvailable),
-        1 | 2 => Err(ErrorCode::UnsupportedVersion),
+        TRANSACTION => transactions::make_transactions_topic(call).await,
+        SHARE if call.version < MANY_KEYS_SINCE => Err(ErrorCode::CoordinatorNotAvailable),
+        SHARE => Err(ErrorCode::UnsupportedVersion),
         _ => Err(ErrorCode::InvalidRequest),
     }
 }

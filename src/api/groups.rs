@@ -57,18 +57,32 @@ pub fn fresh_uuid() -> Result<Name, ErrorCode> {
 /// # Errors
 /// COORDINATOR_NOT_AVAILABLE, upon which clients come again.
 pub async fn make_offsets_topic(call: &Call) -> Result<(), ErrorCode> {
-    let image = call.image();
-    if image.topic_by_name(OFFSETS_TOPIC).is_some() {
+    let partitions = call.image().broker.offsets_partitions;
+    make_internal_topic(call, OFFSETS_TOPIC, partitions, SEGMENT_BYTES, OFFSETS_MESSAGE_BYTES_MAX)
+        .await
+}
+
+/// Makes a topic of the broker's own when it is not there yet.
+///
+/// # Errors
+/// COORDINATOR_NOT_AVAILABLE, upon which clients come again.
+pub async fn make_internal_topic(
+    call: &Call,
+    name: &str,
+    partitions: u32,
+    segment_bytes: &str,
+    message_bytes_max: usize,
+) -> Result<(), ErrorCode> {
+    if call.image().topic_by_name(name).is_some() {
         return Ok(());
     }
-    let partitions = i32::try_from(image.broker.offsets_partitions).unwrap_or(i32::MAX);
     let topic = NewTopic {
-        name: OFFSETS_TOPIC.to_owned(),
-        partitions,
+        name: name.to_owned(),
+        partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
         replication_factor: 1,
         configs: vec![
-            ("segment.bytes".to_owned(), Some(SEGMENT_BYTES.to_owned())),
-            ("max.message.bytes".to_owned(), Some(OFFSETS_MESSAGE_BYTES_MAX.to_string())),
+            ("segment.bytes".to_owned(), Some(segment_bytes.to_owned())),
+            ("max.message.bytes".to_owned(), Some(message_bytes_max.to_string())),
         ],
         ..NewTopic::default()
     };
@@ -81,8 +95,8 @@ pub async fn make_offsets_topic(call: &Call) -> Result<(), ErrorCode> {
         Some(Err(refused)) => {
             use millstream_io::{log_limited, runtime::log};
             log_limited!(
-                log::warn("groups", "the internal topic of groups cannot be made")
-                    .field("topic", OFFSETS_TOPIC)
+                log::warn("coordinators", "an internal topic cannot be made")
+                    .field("topic", name)
                     .field("reason", refused)
             );
             Err(ErrorCode::CoordinatorNotAvailable)

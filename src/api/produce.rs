@@ -3,6 +3,8 @@
 //! Stage one ends when the batches stand in order before their owners; the connection then reads
 //! on. Stage two waits until they are durable.
 
+mod transactional;
+
 use super::topics::{by_id, by_name, is_internal};
 use super::{Answer, Call, Close, deep_validation, error_codes};
 use crate::cluster::image::{MetadataImage, Topic};
@@ -57,7 +59,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let image = call.image();
     let now = call.core.clock.wall();
     let mut appends = Vec::with_capacity(partition_count(&request));
-    let plan = plan(call, &request, &image, now, &mut appends).await;
+    let mut plan = plan(call, &request, &image, now, &mut appends).await;
+    transactional::admit(call, request.transactional_id, &mut plan, &mut appends).await;
     let ticket = call.core.router.append(appends).await;
     call.fix_order();
     let answers = ticket.await;
@@ -110,9 +113,9 @@ fn refused_whole(request: &ProduceRequest<'_>) -> Option<ErrorCode> {
     if !matches!(request.acks, -1..=1) {
         return Some(ErrorCode::InvalidRequiredAcks);
     }
-    let is_transactional = request.transactional_id.is_some()
-        || request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(transactional);
-    is_transactional.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+    let mut batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    let lacks_id = request.transactional_id.is_none() && batches.any(transactional);
+    lacks_id.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
 }
 
 /// Whether a batch says that it belongs to a transaction; looks at its attributes only.

@@ -5,6 +5,7 @@ use super::log_table::LOG_SETTINGS;
 use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
 use super::topic_table::{TOPIC_SETTINGS, coarser};
+use super::transactions::{TRANSACTION_SETTINGS, TransactionConfig};
 use super::{kafka_names, nearest::nearest};
 use std::sync::LazyLock;
 
@@ -275,7 +276,7 @@ const OWN_SETTINGS: &[Setting] = &[
 
 /// Every setting a broker has, by name: its own, and the defaults of topic settings.
 pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let mut settings = [OWN_SETTINGS, LOG_SETTINGS].concat();
+    let mut settings = [OWN_SETTINGS, LOG_SETTINGS, TRANSACTION_SETTINGS].concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
             // What has a name in another unit too is not set, so that that one counts. So is flush.ms,
@@ -343,6 +344,7 @@ pub struct BrokerConfig {
     pub cleaner_backoff_ms: u64,
     pub retention_check_ms: u64,
     pub retention_grace_ms: u64,
+    pub transactions: TransactionConfig,
 }
 
 impl BrokerConfig {
@@ -386,6 +388,7 @@ impl BrokerConfig {
             cleaner_backoff_ms: parsed(&value, "log.cleaner.backoff.ms"),
             retention_check_ms: parsed(&value, "log.retention.check.interval.ms"),
             retention_grace_ms: parsed(&value, "log.retention.clock.step.grace.ms"),
+            transactions: TransactionConfig::resolve(&value),
         }
     }
 }
@@ -419,7 +422,7 @@ pub(super) const fn start(
     Setting { name, allowed, default, change: Change::AtStart, broker_name: None, doc }
 }
 
-const fn live(
+pub(super) const fn live(
     name: &'static str,
     allowed: Allowed,
     default: Option<&'static str>,

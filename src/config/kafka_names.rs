@@ -11,8 +11,6 @@ pub const OTHER_TOPIC_NAMES: &[&str] = &[
 
 /// Broker settings.
 pub const OTHER_BROKER_NAMES: &[&str] = &[
-    "add.partitions.to.txn.retry.backoff.max.ms",
-    "add.partitions.to.txn.retry.backoff.ms",
     "advertised.host.name",
     "advertised.port",
     "alter.config.policy.class.name",
@@ -276,17 +274,9 @@ pub const OTHER_BROKER_NAMES: &[&str] = &[
     "ssl.truststore.password",
     "ssl.truststore.type",
     "telemetry.max.bytes",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-    "transaction.max.timeout.ms",
-    "transaction.partition.verification.enable",
-    "transaction.remove.expired.transaction.cleanup.interval.ms",
     "transaction.state.log.load.buffer.size",
     "transaction.state.log.min.isr",
-    "transaction.state.log.num.partitions",
-    "transaction.state.log.replication.factor",
-    "transaction.state.log.segment.bytes",
     "transaction.two.phase.commit.enable",
-    "transactional.id.expiration.ms",
     "zookeeper.connect",
 ];
 

@@ -41,7 +41,7 @@ pub use answer::HeartbeatAnswer;
 pub use describe::{GroupDescription, GroupState};
 pub use epoch::Epoch;
 pub use migration::{Downgrade, UpgradeError};
-pub use pattern::PatternError;
+pub use pattern::{Pattern, PatternError};
 pub use record::ConsumerRecord;
 pub use request::{Caller, HeartbeatError};
 pub use settings::{ConsumerSettings, MemberTimes};

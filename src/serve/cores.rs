@@ -18,6 +18,8 @@ use crate::session::admission::Admission;
 use crate::session::door::Door;
 use crate::session::limits::{STOP_LOOK, STOP_PATIENCE};
 use crate::session::{listener_task, reaper_task};
+use crate::txn::coordinator as txn;
+use crate::txn::handle::{self as txn_handle, TransactionOrder, Transactions};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::data_dir::Layout;
 use millstream_io::disk_file::volume;
@@ -55,6 +57,8 @@ pub struct Plan {
     pub seats: Vec<Seat<CoreOrder>>,
     /// The same, between the coordinators of groups.
     pub group_seats: Vec<Seat<GroupOrder>>,
+    /// The same, between the coordinators of transactions.
+    pub transaction_seats: Vec<Seat<TransactionOrder>>,
     /// The same, for whoever watches the broker.
     pub look_seats: Vec<Seat<Look>>,
     pub watch: Watcher,
@@ -174,13 +178,14 @@ fn parts(
             sockets[core].push((listener.name.clone(), socket));
         }
     }
-    let part = |(((seat, group_seat), look_seat), sockets)| {
+    let part = |((((seat, group_seat), transaction_seat), look_seat), sockets)| {
         let (open, opened) = oneshot();
         let parts = Parts {
             image: plan.image.clone(),
             controller: plan.controller.clone(),
             seat,
             group_seat,
+            transaction_seat,
             look_seat,
             sockets,
             admission: admission.clone(),
@@ -194,8 +199,8 @@ fn parts(
         };
         (Some(parts), opened)
     };
-    let seats = plan.seats.into_iter().zip(plan.group_seats).zip(plan.look_seats);
-    seats.zip(sockets).map(part).unzip()
+    let seats = plan.seats.into_iter().zip(plan.group_seats).zip(plan.transaction_seats);
+    seats.zip(plan.look_seats).zip(sockets).map(part).unzip()
 }
 
 /// What one core's doors are made of. Moves to the core.
@@ -204,6 +209,7 @@ struct Parts {
     controller: ControllerHandle,
     seat: Seat<CoreOrder>,
     group_seat: Seat<GroupOrder>,
+    transaction_seat: Seat<TransactionOrder>,
     look_seat: Seat<Look>,
     /// One socket of each listener, with the listener's name.
     pub sockets: Vec<(String, Bound)>,
@@ -229,10 +235,22 @@ async fn serve(parts: Parts, router: Router) {
     let coordinator = Coordinator::new(router.clone(), view.clone(), parts.pool.clone());
     let group_agent = spawn(Queue::Serve, handle::serve(group_mailbox, coordinator.clone()));
     coordinator.look_at_metadata();
-    let looking = coordinator.clone();
-    let changed = move || looking.look_at_metadata();
+    let groups =
+        || Groups::new(coordinator.clone(), group_post.clone(), router.clone(), view.clone());
+    let (transaction_post, transaction_mailbox) = parts.transaction_seat.open();
+    let transactions =
+        txn::Coordinator::new(router.clone(), view.clone(), groups(), parts.pool.clone());
+    let transaction_agent =
+        spawn(Queue::Serve, txn_handle::serve(transaction_mailbox, transactions.clone()));
+    transactions.look_at_metadata();
+    let looking = (coordinator.clone(), transactions.clone());
+    let changed = move || {
+        looking.0.look_at_metadata();
+        looking.1.look_at_metadata();
+    };
     let agent = spawn(Queue::Serve, core_task::run(mailbox, router.clone(), view.clone(), changed));
-    let groups = Groups::new(coordinator.clone(), group_post, router.clone(), view.clone());
+    let groups = groups();
+    let reached = (transaction_post, router.clone(), view.clone());
     let core = Rc::new(CoreContext {
         fetch_sessions: RefCell::new(fetch_sessions(&view, parts.cores)),
         router,
@@ -240,6 +258,7 @@ async fn serve(parts: Parts, router: Router) {
         controller: parts.controller,
         producer_ids: RefCell::new(ProducerIds::default()),
         groups,
+        transactions: Transactions::new(transactions.clone(), reached.0, reached.1, reached.2),
         clock: SystemClock::new(),
         inspectors: parts.inspectors,
         free_space: Rc::new(VolumeOf { path: parts.data_dir.clone(), pool: parts.pool.clone() }),
@@ -262,13 +281,16 @@ async fn serve(parts: Parts, router: Router) {
         listener.await;
     }
     // Members that wait for others would keep their connections open.
+    transactions.stop().await;
     coordinator.stop().await;
+    transactions.drain(STOP_PATIENCE).await;
     drain(&door, &gate).await;
     reaper.cancel().await;
     look_agent.cancel().await;
     // A walk ends at its next step: nobody can ask any more.
     let _ = looks.close_and_drain(STOP_PATIENCE).await;
     drop(door);
+    transaction_agent.cancel().await;
     group_agent.cancel().await;
     agent.cancel().await;
     drop(post);

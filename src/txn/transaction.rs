@@ -6,6 +6,7 @@
 
 use super::state::State;
 use crate::wire::ErrorCode;
+pub use millstream_io::batch::Outcome;
 use millstream_io::units::{ProducerEpoch, ProducerId, TimestampMs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,13 +19,6 @@ pub type Participant = (Arc<str>, i32);
 pub struct Identity {
     pub producer: ProducerId,
     pub epoch: ProducerEpoch,
-}
-
-/// How a transaction ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    Commit,
-    Abort,
 }
 
 /// The protocol of transactions that a producer follows. From 2 on each end of a transaction bumps

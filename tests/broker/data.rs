@@ -183,17 +183,21 @@ fn retried_batch_of_an_idempotent_producer_is_stored_once_also_after_a_kill() {
 }
 
 #[test]
-fn transactional_id_is_refused_for_good() {
+fn batch_of_a_transaction_is_refused_without_a_transactional_id() {
     let broker = Broker::start();
     let mut client = broker.connect();
-    let request = |transactional_id| InitProducerIdRequest {
-        transactional_id: Some(transactional_id),
+    client.create("t", 1);
+    let batch = BatchBuilder {
+        attributes: millstream_io::batch::Attributes::TRANSACTIONAL,
+        ..BatchBuilder::of_values(["x"]).from_producer(1, 0, 0)
+    };
+    assert_eq!(client.produce_batch("t", 0, &batch.build(), -1).0, 53);
+    let request = InitProducerIdRequest {
+        transactional_id: Some(""),
         transaction_timeout_ms: 1000,
         ..Default::default()
     };
-    let body = client.call(4, &request("me"));
-    assert_eq!(body.decode::<InitProducerIdResponse>(4).error_code, 53);
-    let body = client.call(4, &request(""));
+    let body = client.call(4, &request);
     assert_eq!(body.decode::<InitProducerIdResponse>(4).error_code, 42);
 }
 

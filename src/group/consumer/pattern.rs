@@ -13,7 +13,7 @@ mod syntax;
 
 /// A pattern that is ready to match whole names.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
+pub struct Pattern {
     regex: Regex,
     units: u32,
 }
