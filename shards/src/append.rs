@@ -216,7 +216,8 @@ impl PartitionLog {
         let stamped = self.config.timestamp_type == TimestampType::LogAppendTime;
         let newest = if stamped { now } else { batch.max_timestamp() };
         let age_ms = self.age_at_roll(segment, newest, now);
-        let jitter_ms = jitter(self.config.segment_jitter_ms, self.at, segment.id.base);
+        let jitter_max = self.config.segment_jitter_ms.min(self.config.segment_ms);
+        let jitter_ms = jitter(jitter_max, self.at, segment.id.base);
         let index_bytes = match &segment.index {
             Index::Memory(index) => index.file_bytes(),
             Index::File(_) => 0,

@@ -215,6 +215,12 @@ fn jitter_shortens_the_age_at_which_a_segment_rolls_within_its_bound() {
         after.push(rolled.expect("at the latest behind segment.ms") * 100);
     }
     assert!(after.iter().all(|ms| (60_000..=100_100).contains(ms)), "{after:?}");
+    let wide = PartitionConfig { segment_ms: 2, segment_jitter_ms: u64::MAX, ..Default::default() };
+    let mut log = log_with(wide);
+    for _ in 0..3 {
+        send(&mut log, &values(1, 1)).expect("taken");
+    }
+    assert_eq!(log.segments.len(), 1, "more jitter than time leaves some time");
     after.sort_unstable();
     assert!(after[45] - after[5] > 20_000, "segments of several partitions differ: {after:?}");
 }

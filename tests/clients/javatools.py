@@ -156,6 +156,18 @@ def performance(desk):
                      "--throughput", "-1", "--command-property", f"compression.type={codec}"), r"20000 records sent.*99.9th")
 
 
+def forced_codec(desk):
+    """topics that force a codec: what producers of another one wrote is read"""
+    for forced, written in (("gzip", "zstd"), ("snappy", "gzip"), ("lz4", "none"), ("zstd", "snappy"), ("uncompressed", "lz4")):
+        topic = f"{desk.topic}-{forced}"
+        desk.topics("--create", "--topic", topic, "--config", f"compression.type={forced}")
+        has(desk.run("ProducerPerformance", "--topic", topic, "--num-records", "3000", "--record-size", "300", "--throughput", "-1",
+                     "--command-property", f"compression.type={written}"), "3000 records sent")
+        has(desk.run(TOOLS + "consumer.ConsoleConsumer", "--topic", topic, "--from-beginning", "--max-messages", "3000",
+                     "--timeout-ms", "20000"), r"Processed a total of 3000 messages")
+        desk.topics("--delete", "--topic", topic)
+
+
 def verifiable(desk):
     """VerifiableProducer: every record acknowledged"""
     found = desk.run("VerifiableProducer", "--topic", desk.topic, "--max-messages", "2000", "--acks", "-1")
@@ -391,7 +403,7 @@ def delete(desk):
 
 
 CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, broker_config, bad_config, performance,
-          verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
+          forced_codec, verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
           group_reset, group_delete_offsets, group_delete, log_dirs, delete_records, api_versions, features, cluster_id,
           producers, compatibility, delete]
 
