@@ -114,7 +114,7 @@ def requests(name):
             ("delete what is not set", "segment.jitter.ms", 1, None), ("no replicas", "min.insync.replicas", 0, "0")):
         yield f"alter a config: {label}", 44, dict(resource(configs=[{"name": key, "op": op, "value": value}]),
                                                    validate_only=label == "validate only"), None
-    for key, value in (("retention.ms", "3600000"), ("retention.bytes", "1000000000"), ("segment.ms", "86400000"), ("segment.jitter.ms", "1000"),
+    for key, value in (("retention.ms", "86400000"), ("retention.bytes", "1000000000"), ("segment.ms", "86400000"), ("segment.jitter.ms", "1000"),
                        ("compression.type", "zstd"), ("compression.zstd.level", "19"), ("compression.gzip.level", "9"), ("flush.ms", "1000")):
         yield f"alter {key}", 44, resource(configs=[{"name": key, "op": 0, "value": value}]), None
         yield f"describe {key} altered", 32, dict(resource(keys=[key]), include_synonyms=True), None
