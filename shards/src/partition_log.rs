@@ -151,9 +151,9 @@ impl PartitionLog {
         let Some(open) = self.producers.first_unstable() else {
             panic!("{}: no transaction keeps readers at {stable} of {end}", self.at);
         };
-        // The segments in which it began may be deleted.
+        // Its first records may be deleted, and their segments: then readers come further.
         let start = self.segments.first().map_or(open.position, |first| first.start);
-        (stable, open.position.max(start))
+        (stable, open.position.max(start).max(self.flow.stable()))
     }
 
     pub fn readable_end(&self, isolation: Isolation) -> ReadableEnd {

@@ -24,6 +24,8 @@ pub(super) struct Flow {
     written: LogPosition,
     /// Durable, in the journal where not synced; a batch boundary.
     committed: LogPosition,
+    /// Where readers of committed records stopped before the last round.
+    stable: LogPosition,
     /// What the round in flight commits, if this partition is in it.
     in_flight: Option<(LogPosition, Offset)>,
     /// A write to the segment files is under way.
@@ -110,6 +112,7 @@ impl Flow {
             synced: end,
             written: end,
             committed: end,
+            stable: LogPosition::ZERO,
             in_flight: None,
             writing: false,
             writing_from: end,
@@ -123,6 +126,11 @@ impl Flow {
 
     pub(super) fn committed(&self) -> LogPosition {
         self.committed
+    }
+
+    /// Readers of committed records come at least so far.
+    pub(super) fn stable(&self) -> LogPosition {
+        self.stable
     }
 
     pub(super) fn is_in_flight_below(&self, end: Offset) -> bool {
@@ -188,7 +196,7 @@ impl PartitionLog {
         self.flow.guard = self.flow.guard.filter(|block| from > *block);
         let bytes = to.since(self.flow.committed);
         let stable = self.readable(Isolation::ReadCommitted).1;
-        self.flow.committed = to;
+        (self.flow.committed, self.flow.stable) = (to, stable);
         self.producers.settle(durable_end);
         let first_unstable = self.producers.first_unstable().map(|open| open.first);
         self.marks.durable(durable_end, first_unstable);
