@@ -69,26 +69,33 @@ async fn committed(
     offsets: Vec<(Name, i32, CommittedOffset)>,
 ) -> Result<(), ErrorCode> {
     let group = named(request.group_id)?;
+    let support = Support::of_txn_offset_commit(call.version);
     let by = match identity(request.producer_id, request.producer_epoch) {
         // Who writes is told by the older word.
         Err(ErrorCode::ProducerFenced) => return Err(ErrorCode::InvalidProducerEpoch),
         by => by?,
     };
     let transaction = InTransaction { producer: by.producer, epoch: by.epoch };
-    let guard = verified(call, request.transactional_id, group, by).await?;
-    let commit = Commit {
-        member_id: name(request.member_id),
-        instance_id: request.group_instance_id.map(name),
-        generation: request.generation_id,
-        transaction: Some(transaction),
-        guard,
-        version: call.version,
-        offsets,
-    };
-    match ask(call, group, |reply| Ask::Commit(commit, reply)).await? {
-        ErrorCode::None => Ok(()),
-        error => Err(error),
+    for may_ask_again in [true, false] {
+        let guard = verified(call, request.transactional_id, group, by).await?;
+        let commit = Commit {
+            member_id: name(request.member_id),
+            instance_id: request.group_instance_id.map(name),
+            generation: request.generation_id,
+            transaction: Some(transaction),
+            guard,
+            version: call.version,
+            offsets: offsets.clone(),
+        };
+        match ask(call, group, |reply| Ask::Commit(commit, reply)).await? {
+            ErrorCode::None => break,
+            // The marker of the last transaction came in between. Each has an epoch of its own, so
+            // the coordinator knows which one is meant.
+            ErrorCode::InvalidTxnState if may_ask_again && support == Support::AddPartitions => {}
+            error => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// Has it that the group's partition of the offsets topic belongs to the transaction of `by`; the

@@ -52,6 +52,8 @@ fn one_producer(places: &[usize], appends: &[Append]) -> Option<Identity> {
     all.next().filter(|_| all.next().is_none())
 }
 
+/// While the last transaction is not complete its producer need not be told: soon it is. Then all is
+/// asked anew, since the marker of that one clears the guards that were given before it.
 async fn verify(
     call: &Call,
     transactional_id: &str,
@@ -60,6 +62,37 @@ async fn verify(
     appends: &mut [Append],
     refused: &mut [Option<RefusedBatch>],
 ) {
+    let config = call.image().broker.transactions.clone();
+    let until = Instant::now() + Duration::from_millis(config.add_retry_ms_max);
+    while verify_once(call, transactional_id, by, places, appends, refused).await.is_soon()
+        && Instant::now() < until
+    {
+        sleep(Duration::from_millis(config.add_retry_ms)).await;
+        refused.fill_with(|| None);
+    }
+}
+
+/// What an attempt to verify came to.
+enum Verified {
+    Done,
+    /// The producer's last transaction is not complete.
+    Soon,
+}
+
+impl Verified {
+    fn is_soon(&self) -> bool {
+        matches!(self, Verified::Soon)
+    }
+}
+
+async fn verify_once(
+    call: &Call,
+    transactional_id: &str,
+    by: Identity,
+    places: &[usize],
+    appends: &mut [Append],
+    refused: &mut [Option<RefusedBatch>],
+) -> Verified {
     let support = Support::of_produce(call.version);
     let query = |place: &usize| TransactionQuery {
         at: appends[*place].at,
@@ -74,7 +107,7 @@ async fn verify(
     let (mut unverified, mut partitions): (Vec<usize>, Vec<Participant>) = Default::default();
     for (place, state) in places.iter().zip(states) {
         match state {
-            Ok(TransactionState::Open) => {}
+            Ok(TransactionState::Open) => appends[*place].transaction = None,
             Ok(TransactionState::Unverified(guard)) => {
                 let append = &mut appends[*place];
                 append.transaction = Some(guard);
@@ -91,35 +124,16 @@ async fn verify(
     }
     let is_wanted = support == Support::AddPartitions || image.broker.transactions.verification;
     if unverified.is_empty() || !is_wanted {
-        return;
+        return Verified::Done;
     }
-    let answers = ask(call, transactional_id, by, partitions, support).await;
+    let answers = call.core.transactions.admit(transactional_id, by, partitions, support).await;
+    let is_soon = answers.first() == Some(&Err(ErrorCode::ConcurrentTransactions));
     for (place, answer) in unverified.into_iter().zip(answers) {
         if let Err(code) = answer {
             refused[place] = Some(refusal(code, support));
         }
     }
-}
-
-/// While the last transaction is not complete its producer need not be told: soon it is.
-async fn ask(
-    call: &Call,
-    transactional_id: &str,
-    by: Identity,
-    partitions: Vec<Participant>,
-    support: Support,
-) -> Vec<Result<(), ErrorCode>> {
-    let config = call.image().broker.transactions.clone();
-    let until = Instant::now() + Duration::from_millis(config.add_retry_ms_max);
-    loop {
-        let transactions = &call.core.transactions;
-        let answers = transactions.admit(transactional_id, by, partitions.clone(), support).await;
-        let is_soon = answers.first() == Some(&Err(ErrorCode::ConcurrentTransactions));
-        if support != Support::AddPartitions || !is_soon || Instant::now() >= until {
-            return answers;
-        }
-        sleep(Duration::from_millis(config.add_retry_ms)).await;
-    }
+    if is_soon && support == Support::AddPartitions { Verified::Soon } else { Verified::Done }
 }
 
 /// Such errors as a producer takes as Apache Kafka's do.
