@@ -30,5 +30,7 @@ mod start;
 mod support;
 #[path = "broker/topics.rs"]
 mod topics;
+#[path = "broker/transactional_offsets.rs"]
+mod transactional_offsets;
 #[path = "broker/transactions.rs"]
 mod transactions;

@@ -27,7 +27,7 @@ const CONCURRENT: i16 = 51;
 const UNKNOWN_ID: i16 = 105;
 
 /// Asks again while the answer is that a moment is needed.
-fn patiently<T>(mut ask: impl FnMut() -> (i16, T)) -> (i16, T) {
+pub fn patiently<T>(mut ask: impl FnMut() -> (i16, T)) -> (i16, T) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let (code, answer) = ask();
@@ -38,7 +38,7 @@ fn patiently<T>(mut ask: impl FnMut() -> (i16, T)) -> (i16, T) {
     }
 }
 
-fn find(client: &mut Client) {
+pub fn find(client: &mut Client) {
     let (code, ()) = patiently(|| {
         let request = FindCoordinatorRequest { key: "me", key_type: 1, ..Default::default() };
         let body = client.call(3, &request);
@@ -48,7 +48,7 @@ fn find(client: &mut Client) {
 }
 
 /// Id and epoch.
-fn init(client: &mut Client, id: &str) -> (i64, i16) {
+pub fn init(client: &mut Client, id: &str) -> (i64, i16) {
     let request = InitProducerIdRequest {
         transactional_id: Some(id),
         transaction_timeout_ms: 60_000,
@@ -112,7 +112,7 @@ fn state(client: &mut Client, id: &str) -> (i16, String) {
     (found.error_code, found.transaction_state.to_owned())
 }
 
-fn until_state(client: &mut Client, id: &str, due: &str) {
+pub fn until_state(client: &mut Client, id: &str, due: &str) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let (code, found) = state(client, id);
@@ -125,7 +125,7 @@ fn until_state(client: &mut Client, id: &str, due: &str) {
 }
 
 /// The offset behind the last record, as readers of committed records see it or as all others do.
-fn end_offset(client: &mut Client, topic: &str, isolation_level: i8, timestamp: i64) -> i64 {
+pub fn end_offset(client: &mut Client, topic: &str, isolation_level: i8, timestamp: i64) -> i64 {
     let partition = ListOffsetsPartition { timestamp, ..Default::default() };
     let topics = vec![ListOffsetsTopic { name: topic, partitions: vec![partition] }];
     let request =
