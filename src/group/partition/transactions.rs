@@ -201,6 +201,10 @@ impl GroupPartition {
     pub fn refused(&mut self, then: Then, code: ErrorCode, cause: &AppendError) {
         match then {
             Then::Committed { group: name, offsets, by, reply } => {
+                // Whatever is open there, the next commit is verified.
+                if let Some(InTransaction { producer, .. }) = by {
+                    self.transactions.closed(producer);
+                }
                 if let Some(group) = self.groups.get_mut(&name) {
                     for (topic, partition, _) in offsets {
                         group.on_the_way.arrived(&topic, partition, by.is_some());

@@ -295,6 +295,7 @@ fn batch_that_the_log_refuses_leaves_nothing_behind() {
     }
     assert_eq!(reply.try_take(), Some(Ok(ErrorCode::InvalidProducerEpoch)));
     assert!(bench.groups.is_empty());
+    assert!(bench.verify(of, at).is_some(), "nothing is open");
     let mut ended = bench.ends(of, COMMIT);
     for then in bench.waiting.remove(0).then {
         bench.groups.refused(then, ErrorCode::InvalidProducerEpoch, &cause);
