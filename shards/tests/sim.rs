@@ -7,7 +7,8 @@
 //! crash the log holds the acknowledged batches, in order, without a gap, plus at most batches whose
 //! answer was open. Records are deleted up to the log start that was acknowledged or seen, and none
 //! behind the highest that was asked for. Besides: an idempotent producer's retry across a crash is stored once, a failed
-//! directory acknowledges nothing more, everybody gets an answer when the disk works, and a clean
+//! directory acknowledges nothing more, what readers of committed records are told (LastStableOffset,
+//! aborted transactions) is what follows from the log, everybody gets an answer when the disk works, and a clean
 //! stop leaves nothing to read for the next start.
 //!
 //! `MILLSTREAM_SIM_SEEDS=n` runs the seeds below n, `MILLSTREAM_SIM_SEED=s` one of them with a trace of
@@ -21,6 +22,8 @@ mod executor;
 mod life;
 #[path = "sim/model.rs"]
 mod model;
+#[path = "sim/transactions.rs"]
+mod transactions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -35,6 +38,7 @@ use millstream_shards::message::{Compaction, PartitionConfig};
 use millstream_shards::metrics::Metrics;
 use millstream_shards::recover::{Recovered, recover};
 use model::{Keys, Model, Verdict};
+use transactions::Client;
 
 /// Seeds of a run that asks for no number.
 const SEEDS: u64 = 300;
@@ -43,7 +47,7 @@ const SEEDS: u64 = 300;
 fn no_crash_takes_back_what_was_acknowledged_or_seen() {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     if let Some(seed) = number("MILLSTREAM_SIM_SEED") {
-        run_seed(seed, true, &mut Covered::default());
+        run_seed(seed, with_transactions(seed), true, &mut Covered::default());
         return;
     }
     run_seeds(number("MILLSTREAM_SIM_SEEDS").unwrap_or(SEEDS));
@@ -59,7 +63,7 @@ fn ten_thousand_seeds_keep_every_promise() {
 #[test]
 fn seeds_that_once_failed_keep_every_promise() {
     for seed in [6530, 30278] {
-        run_seed(seed, false, &mut Covered::default());
+        run_seed(seed, false, false, &mut Covered::default());
     }
 }
 
@@ -67,13 +71,18 @@ fn run_seeds(seeds: u64) {
     let began = std::time::Instant::now();
     let mut covered = Covered::default();
     for seed in 0..seeds {
-        run_seed(seed, false, &mut covered);
+        run_seed(seed, with_transactions(seed), false, &mut covered);
     }
     println!("{seeds} seeds in {:?}: {covered:?}", began.elapsed());
     // A simulator that never comes to these places proves nothing about them.
     if seeds >= SEEDS {
         covered.check();
     }
+}
+
+/// Two of three seeds have transactional clients.
+fn with_transactions(seed: u64) -> bool {
+    !seed.is_multiple_of(3)
 }
 
 /// How often the places that matter were reached.
@@ -104,6 +113,10 @@ struct Covered {
     cleanings: u64,
     segments_cleaned: u64,
     cleanings_broken_off: u64,
+    markers: u64,
+    claims: u64,
+    claims_held_back: u64,
+    claims_with_aborted: u64,
 }
 
 impl Covered {
@@ -128,6 +141,7 @@ impl Covered {
         self.refused += metrics.append_refused_total;
         self.cold_reads += metrics.cold_reads_total;
         self.evicted_bytes += metrics.tail_evicted_bytes_total;
+        self.markers += metrics.transaction_markers_total;
     }
 
     fn check(&self) {
@@ -135,8 +149,9 @@ impl Covered {
         let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
         let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
         let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
-        let Covered { deletions, segments_deleted, reads_refused, retained, .. } = *self;
+        let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
         let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
+        let Covered { claims, claims_held_back, claims_with_aborted, .. } = *self;
         let all = [
             lives,
             crashes,
@@ -163,18 +178,22 @@ impl Covered {
             cleanings,
             segments_cleaned,
             cleanings_broken_off,
+            markers,
+            claims,
+            claims_held_back,
+            claims_with_aborted,
         ];
         assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
     }
 }
 
 /// Runs one seed; a broken promise, or a panic of the code under test, names it.
-fn run_seed(seed: u64, trace: bool, covered: &mut Covered) {
+fn run_seed(seed: u64, transactions: bool, trace: bool, covered: &mut Covered) {
     let disk = SimDisk::new();
     if trace {
         disk.start_trace();
     }
-    let verdict = catch_unwind(AssertUnwindSafe(|| live(seed, &disk, covered)));
+    let verdict = catch_unwind(AssertUnwindSafe(|| live(seed, transactions, &disk, covered)));
     let fault = match verdict {
         Ok(Ok(())) => return,
         Ok(Err(fault)) => fault,
@@ -186,7 +205,7 @@ fn run_seed(seed: u64, trace: bool, covered: &mut Covered) {
     panic!("seed {seed}: {fault}\nrun it alone with MILLSTREAM_SIM_SEED={seed}");
 }
 
-fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
+fn live(seed: u64, transactions: bool, disk: &SimDisk, covered: &mut Covered) -> Verdict {
     let mut rng = SimRng::new(seed);
     disk.seed(rng.next_u64());
     let mut plan = plan(&mut rng);
@@ -195,7 +214,14 @@ fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
         plan.config.retention_ms = Some(rng.below(100));
         plan.config.retention_bytes = rng.chance(50).then(|| rng.below(300_000));
     }
+    let mut theirs = SimRng::new(!seed);
+    plan.clients = if transactions { 1 + theirs.index(2 * plan.partitions) } else { 0 };
     let mut model = Model::default();
+    for client in 0..plan.clients {
+        let version = 1 + theirs.below(2) as u8;
+        let partition = client % plan.partitions;
+        model.clients.push(Client::new(200 + client as i64, partition, version));
+    }
     if seed.is_multiple_of(3) {
         model.compaction = Some(compact(&mut plan, &mut SimRng::new(!seed)));
     }
@@ -212,12 +238,17 @@ fn live(seed: u64, disk: &SimDisk, covered: &mut Covered) -> Verdict {
         let mut life = Life::start(&plan, disk.clone(), recovered);
         life.audit(&mut model, &mut rng)?;
         producers.iter_mut().for_each(Producer::reconnect);
+        model.clients.iter_mut().for_each(|client| client.reconnect(theirs.chance(50)));
         let end = life.run(&mut model, &mut producers, &mut rng)?;
         last = Some(end);
         covered.add(&life.metrics(), end);
         covered.reads_refused += life.reads_refused;
         model.producers_forgotten |= life.metrics().producers_forgotten_total > 0;
         life.end();
+        let claims = &mut model.claims;
+        covered.claims += std::mem::take(&mut claims.judged);
+        covered.claims_held_back += std::mem::take(&mut claims.held_back);
+        covered.claims_with_aborted += std::mem::take(&mut claims.with_aborted);
         match rng.below(4) {
             _ if end == End::Stop => disk.crash_as(CrashMode::LoseAll, rng.next_u64()),
             0 => disk.crash_as(CrashMode::LoseAll, rng.next_u64()),
@@ -311,6 +342,7 @@ fn plan(rng: &mut SimRng) -> Plan {
         steps: 100 + rng.index(1200),
         retain: false,
         compacted: false,
+        clients: 0,
     }
 }
 

@@ -14,7 +14,8 @@ use millstream_io::journal::{JournalRing, JournalState, RingLimits};
 use millstream_io::runtime::{Reply, oneshot};
 use millstream_io::segment::Listing;
 use millstream_io::units::{
-    LeaderEpoch, Offset, PartitionIndex, ShardId, TimestampMs, TopicId, TopicPartition,
+    LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, ShardId, TimestampMs,
+    TopicId, TopicPartition,
 };
 use millstream_shards::clean_task::{CleanerConfig, Cleaners, clean_next};
 use millstream_shards::commit_task::commit;
@@ -24,8 +25,8 @@ use millstream_shards::health::{DirectoryHealth, Health};
 use millstream_shards::housekeeping_task::work;
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::message::{
-    Append, AppendError, Appended, Chunk, Isolation, OpenPartition, PartitionConfig, Read,
-    ReadError, ReadLimits, ReadPlan,
+    Append, AppendError, Appended, Chunk, Isolation, Marker, OpenPartition, Outcome,
+    PartitionConfig, Read, ReadError, ReadLimits, ReadPlan, TransactionQuery, TransactionState,
 };
 use millstream_shards::metrics::Metrics;
 use millstream_shards::read_task;
@@ -34,6 +35,7 @@ use millstream_shards::shard::{Shard, ShardState};
 
 use super::executor::Executor;
 use super::model::{BatchId, Model, Sure, Verdict};
+use super::transactions::{Client, Ledger, Phase};
 
 pub const ROOT: &str = "/data";
 const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
@@ -53,6 +55,8 @@ pub struct Plan {
     pub retain: bool,
     /// Records have keys, and passes run now and then.
     pub compacted: bool,
+    /// Transactional clients, over all partitions.
+    pub clients: usize,
 }
 
 /// How a life ends.
@@ -99,8 +103,25 @@ struct Outstanding {
     batches: Vec<(BatchId, Option<usize>)>,
 }
 
-/// A read that has ended: partition, offset, what was sure when it began.
-type ReadResult = (usize, i64, Sure, Result<ReadPlan, ReadError>);
+/// A batch or a marker of a transactional client on its way.
+struct InTransaction {
+    reply: Reply<Vec<Result<Appended, AppendError>>>,
+    client: usize,
+    id: BatchId,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Batch,
+    Retry,
+    /// Of a producer that does not know that its transaction has ended.
+    Late,
+    Marker,
+}
+
+/// A read that has ended: partition, offset, isolation, what was sure when it began.
+type ReadResult = (usize, i64, Isolation, Sure, Result<ReadPlan, ReadError>);
 
 /// A deletion on its way.
 struct Deleting {
@@ -119,6 +140,7 @@ pub struct Life<'a> {
     shell: DiskShell<SimDisk>,
     executor: Executor,
     outstanding: Vec<Outstanding>,
+    in_transactions: Vec<InTransaction>,
     reads: Rc<RefCell<Vec<ReadResult>>>,
     reading: usize,
     deleting: Vec<Deleting>,
@@ -202,6 +224,7 @@ impl<'a> Life<'a> {
             shell,
             executor,
             outstanding: Vec::new(),
+            in_transactions: Vec::new(),
             reads: Rc::default(),
             reading: 0,
             deleting: Vec::new(),
@@ -220,7 +243,8 @@ impl<'a> Life<'a> {
             let start = self.find_log_start(partition, model, rng)?;
             let mut next = start;
             loop {
-                let plan = self.read_now(partition, next, model, rng)?;
+                let all = Isolation::ReadUncommitted;
+                let plan = self.read_now(partition, next, all, model, rng)?;
                 let plan = plan.map_err(|e| format!("p{partition} @{next}: {e}"))?;
                 let bytes = bytes_of(&plan);
                 if bytes.is_empty() {
@@ -234,6 +258,43 @@ impl<'a> Life<'a> {
             }
             model.recovered(partition, next)?;
             model.complete(partition, start)?;
+            if self.plan.clients > 0 && !model.producers_forgotten {
+                self.audit_transactions(partition, model, rng)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges what readers of committed records were told in the last life, what they are told now,
+    /// and which transactions the partition thinks are open.
+    fn audit_transactions(
+        &mut self,
+        partition: usize,
+        model: &mut Model,
+        rng: &mut SimRng,
+    ) -> Verdict {
+        let mut next = model.log_start(partition);
+        loop {
+            let plan = self.read_now(partition, next, Isolation::ReadCommitted, model, rng)?;
+            let plan = plan.map_err(|e| format!("p{partition} @{next}: {e}"))?;
+            let bytes = bytes_of(&plan);
+            let sure = model.sure(partition);
+            let to = model.saw(partition, next, &bytes, sure)?;
+            model.claims.add(partition, (next, to), &plan)?;
+            if bytes.is_empty() {
+                break;
+            }
+            next = to;
+        }
+        let ledger = Ledger::of(model, partition);
+        model.claims.judge(&ledger, partition)?;
+        let Some(truth) = ledger.at(self.high_watermark(partition)) else { return Ok(()) };
+        let active = self.shard.with(|shard| shard.producers(&[partition_of(partition)]));
+        let active = active.into_iter().next().expect("asked for one").expect("open");
+        let open = active.iter().filter_map(|p| Some((p.id.get(), p.transaction_start?.get())));
+        let open = open.collect();
+        if truth.open != open {
+            return Err(format!("p{partition}: open are {:?}, not {open:?}", truth.open));
         }
         Ok(())
     }
@@ -247,7 +308,8 @@ impl<'a> Life<'a> {
         rng: &mut SimRng,
     ) -> Result<i64, String> {
         let before = model.log_start(partition);
-        let start = match self.read_now(partition, 0, model, rng)? {
+        let all = Isolation::ReadUncommitted;
+        let start = match self.read_now(partition, 0, all, model, rng)? {
             Ok(plan) => plan.log_start,
             Err(ReadError::OffsetOutOfRange { log_start, .. }) => log_start,
             Err(error) => return Err(format!("p{partition} @0: {error}")),
@@ -261,10 +323,11 @@ impl<'a> Life<'a> {
         &mut self,
         partition: usize,
         offset: i64,
+        isolation: Isolation,
         model: &Model,
         rng: &mut SimRng,
     ) -> Result<Result<ReadPlan, ReadError>, String> {
-        self.read(partition, offset, 1 << 20, model);
+        self.read(partition, offset, isolation, 1 << 20, model);
         self.drain(rng)?;
         self.reading -= 1;
         let (.., result) = self.reads.borrow_mut().pop().expect("the read has ended");
@@ -279,9 +342,14 @@ impl<'a> Life<'a> {
         rng: &mut SimRng,
     ) -> Result<End, String> {
         self.order_faults(rng);
+        // Of their own, so that the others do the same with and without them.
+        let mut theirs = SimRng::new(model.batches.len() as u64 ^ self.disk.ops() << 20);
         let steps = 1 + rng.index(self.plan.steps);
         for _ in 0..steps {
             self.act(model, producers, rng)?;
+            if self.plan.clients > 0 {
+                self.act_in_transactions(model, &mut theirs)?;
+            }
             if !self.disk.is_powered() {
                 return Ok(End::Crash);
             }
@@ -442,6 +510,193 @@ impl<'a> Life<'a> {
         Some((id, partition, Some(p)))
     }
 
+    /// One step of a transactional client, or of a reader of committed records.
+    fn act_in_transactions(&mut self, model: &mut Model, rng: &mut SimRng) -> Verdict {
+        let failed_before = self.has_failed();
+        match rng.below(100) {
+            0..12 => {
+                let client = rng.index(model.clients.len());
+                if self.shard.with(ShardState::has_room) {
+                    self.step_client(client, model, rng)?;
+                }
+            }
+            12..16 if self.reading < 4 => {
+                let partition = rng.index(self.plan.partitions);
+                let from = model.log_start(partition);
+                let left = (self.high_watermark(partition) - from).unsigned_abs();
+                let offset = from + rng.below(left + 1) as i64;
+                let isolation = Isolation::ReadCommitted;
+                self.read(partition, offset, isolation, 1 + rng.below(30_000), model);
+            }
+            _ => {}
+        }
+        self.take_transactional(model, failed_before)
+    }
+
+    fn step_client(&mut self, client: usize, model: &mut Model, rng: &mut SimRng) -> Verdict {
+        match model.clients[client].phase {
+            Phase::Idle => self.send_in_transaction(client, Kind::Batch, model, rng),
+            Phase::Open { waiting: 0, failed: true } => {
+                let epoch = model.clients[client].epoch + 1;
+                self.send_marker(client, Outcome::Abort, epoch, model);
+                Ok(())
+            }
+            Phase::Open { failed: true, .. } => Ok(()),
+            Phase::Open { waiting, .. } if waiting < 2 && rng.chance(60) => {
+                let kind = if rng.chance(8) { Kind::Retry } else { Kind::Batch };
+                self.send_in_transaction(client, kind, model, rng)
+            }
+            Phase::Open { waiting: 0, .. } => {
+                let outcome = if rng.chance(50) { Outcome::Commit } else { Outcome::Abort };
+                let bumps = model.clients[client].version >= 2
+                    || (outcome == Outcome::Abort && rng.chance(30));
+                let epoch = model.clients[client].epoch + i16::from(bumps);
+                self.send_marker(client, outcome, epoch, model);
+                Ok(())
+            }
+            Phase::Open { .. } => Ok(()),
+            Phase::Ending { waiting: true, .. } if rng.chance(20) => {
+                self.send_in_transaction(client, Kind::Late, model, rng)
+            }
+            Phase::Ending { waiting: true, .. } => Ok(()),
+            Phase::Ending { outcome, epoch, .. } => {
+                self.send_marker(client, outcome, epoch, model);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a batch as a door does: it asks the partition, and has the coordinator's word.
+    fn send_in_transaction(
+        &mut self,
+        client: usize,
+        kind: Kind,
+        model: &mut Model,
+        rng: &mut SimRng,
+    ) -> Verdict {
+        let is_last_of = |(_, batch): &(usize, &super::model::Batch)| {
+            let Client { pid, epoch, .. } = model.clients[client];
+            let builder = &batch.builder;
+            (builder.producer_id, builder.producer_epoch) == (pid, epoch)
+        };
+        let last = model.batches.iter().enumerate().rev().find(is_last_of);
+        let id = match (kind, last) {
+            (Kind::Retry, Some((id, batch))) if batch.acked => id as BatchId,
+            (Kind::Retry, _) => return Ok(()),
+            _ => {
+                let size = (client, 1 + rng.index(3), 1 + rng.index(self.plan.value_bytes_max));
+                model.new_transactional(size)
+            }
+        };
+        let Client { pid, partition, epoch, sequence, version, phase } = model.clients[client];
+        let query = TransactionQuery {
+            at: partition_of(partition),
+            producer: ProducerId::new(pid).expect("not negative"),
+            epoch: ProducerEpoch::new(epoch).expect("not negative"),
+            first: Sequence::new(sequence),
+            bumps_epoch: version >= 2,
+        };
+        let mut guard = None;
+        if kind == Kind::Batch {
+            let answer = self.shard.with_mut(|shard| shard.transactions(&[query]).remove(0));
+            match answer.map_err(|error| error.to_string())? {
+                TransactionState::Open => {}
+                TransactionState::Unverified(_)
+                    if phase == (Phase::Open { waiting: 0, failed: false })
+                        && !model.producers_forgotten =>
+                {
+                    return Err(format!("the open transaction of {pid} is forgotten"));
+                }
+                TransactionState::Unverified(given) => guard = Some(given),
+            }
+            let records = model.batches[id as usize].records;
+            let client = &mut model.clients[client];
+            client.sequence = query.first.expect("not negative").add(records).get();
+            client.phase = match client.phase {
+                Phase::Open { waiting, failed } => Phase::Open { waiting: waiting + 1, failed },
+                _ => Phase::Open { waiting: 1, failed: false },
+            };
+        }
+        let append = Append {
+            at: partition_of(partition),
+            current: None,
+            batch: CheckedBatch::parse(model.send(id), Origin::Client).expect("a good batch"),
+            transaction: guard,
+            now: NOW,
+        };
+        let (promise, reply) = oneshot();
+        self.shard.with_mut(|shard| shard.append(vec![append], promise));
+        self.in_transactions.push(InTransaction { reply, client, id, kind });
+        Ok(())
+    }
+
+    fn send_marker(&mut self, client: usize, outcome: Outcome, epoch: i16, model: &mut Model) {
+        let Client { partition, version, .. } = model.clients[client];
+        let end = model.clients[client].marker(outcome, epoch);
+        let (id, now) = model.new_marker(partition, &end);
+        let marker = Marker {
+            at: partition_of(partition),
+            producer: end.producer,
+            epoch: end.epoch,
+            outcome,
+            coordinator_epoch: end.coordinator_epoch,
+            transaction_version: version,
+            now,
+        };
+        model.clients[client].phase = Phase::Ending { outcome, epoch, waiting: true };
+        let (promise, reply) = oneshot();
+        self.shard.with_mut(|shard| shard.append_markers(vec![marker], promise));
+        self.in_transactions.push(InTransaction { reply, client, id, kind: Kind::Marker });
+    }
+
+    fn take_transactional(&mut self, model: &mut Model, failed_before: bool) -> Verdict {
+        let mut i = 0;
+        while i < self.in_transactions.len() {
+            let Some(answer) = self.in_transactions[i].reply.try_take() else {
+                i += 1;
+                continue;
+            };
+            let InTransaction { client, id, kind, .. } = self.in_transactions.remove(i);
+            let answer = answer.map_err(|_| "a promise was dropped".to_owned())?.remove(0);
+            if answer.is_ok() && failed_before {
+                return Err(format!("batch {id} is acknowledged after the directory failed"));
+            }
+            if let Ok(appended) = &answer {
+                model.acked(id, appended.base_offset.get())?;
+            }
+            let phase = model.clients[client].phase;
+            let fault = || Err(format!("{kind:?} {id} in {phase:?}: {answer:?}"));
+            let well = answer.is_ok();
+            match (&answer, kind) {
+                (Ok(_), _) => {}
+                (Err(error), _) if is_open(error) => {}
+                (Err(AppendError::OutOfOrderSequence { .. }), Kind::Batch)
+                    if matches!(phase, Phase::Open { waiting: 2.., .. })
+                        || matches!(phase, Phase::Open { failed: true, .. }) => {}
+                (Err(AppendError::InvalidTxnState { .. }), Kind::Batch)
+                    if matches!(phase, Phase::Open { failed: true, .. }) => {}
+                (
+                    Err(
+                        AppendError::InvalidProducerEpoch { .. }
+                        | AppendError::InvalidTxnState { .. }
+                        | AppendError::OutOfOrderSequence { .. },
+                    ),
+                    Kind::Late,
+                ) => {}
+                // Behind more than five others, or behind its marker.
+                (Err(_), Kind::Retry) => {}
+                _ => return fault(),
+            }
+            let client = &mut model.clients[client];
+            match kind {
+                Kind::Batch => client.batch_answered(well),
+                Kind::Marker => client.marker_answered(well),
+                Kind::Retry | Kind::Late => {}
+            }
+        }
+        Ok(())
+    }
+
     fn read_somewhere(&mut self, model: &Model, rng: &mut SimRng) {
         if self.reading > 3 {
             return;
@@ -450,7 +705,7 @@ impl<'a> Life<'a> {
         let from = if rng.chance(80) { model.log_start(partition) } else { 0 };
         let left = self.high_watermark(partition) - from;
         let offset = from + rng.below(left.unsigned_abs() + 1) as i64;
-        self.read(partition, offset, 1 + rng.below(30_000), model);
+        self.read(partition, offset, Isolation::ReadUncommitted, 1 + rng.below(30_000), model);
     }
 
     fn high_watermark(&self, partition: usize) -> i64 {
@@ -498,22 +753,29 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn read(&mut self, partition: usize, offset: i64, bytes_max: u64, model: &Model) {
+    fn read(
+        &mut self,
+        partition: usize,
+        offset: i64,
+        isolation: Isolation,
+        bytes_max: u64,
+        model: &Model,
+    ) {
         let sure = model.sure(partition);
         let at = partition_of(partition);
         let start = Offset::at(offset);
         let read = Read { at, offset: start, bytes_max, current: None, last_fetched: None };
-        let limits = ReadLimits { bytes_max, isolation: Isolation::ReadUncommitted };
+        let limits = ReadLimits { bytes_max, isolation };
         let (shard, disk, results) = (self.shard.clone(), self.disk.clone(), self.reads.clone());
         self.reading += 1;
         self.executor.spawn(async move {
             let result = read_task::read(&shard, &disk, &[read], limits).await.remove(0);
-            results.borrow_mut().push((partition, offset, sure, result));
+            results.borrow_mut().push((partition, offset, isolation, sure, result));
         });
     }
 
     fn take_reads(&mut self, model: &mut Model) -> Verdict {
-        for (partition, offset, sure, result) in self.reads.take() {
+        for (partition, offset, isolation, sure, result) in self.reads.take() {
             self.reading -= 1;
             match result {
                 Ok(plan) => {
@@ -524,7 +786,10 @@ impl<'a> Life<'a> {
                     model.saw_log_start(partition, plan.log_start.get(), sure.log_start)?;
                     // The power may have gone since: what was promised is gone with it.
                     if self.disk.is_powered() {
-                        model.saw(partition, offset, &bytes_of(&plan), sure)?;
+                        let to = model.saw(partition, offset, &bytes_of(&plan), sure)?;
+                        if isolation == Isolation::ReadCommitted && !model.producers_forgotten {
+                            model.claims.add(partition, (offset, to), &plan)?;
+                        }
                     }
                 }
                 Err(ReadError::OffsetOutOfRange { log_start, .. }) if offset < log_start.get() => {
@@ -604,8 +869,9 @@ impl<'a> Life<'a> {
             self.take_reads(model)?;
             self.take_deletions(model, failed)?;
             self.take_answers(model, producers, failed)?;
+            self.take_transactional(model, failed)?;
         }
-        match self.outstanding.len() + self.deleting.len() {
+        match self.outstanding.len() + self.deleting.len() + self.in_transactions.len() {
             0 => Ok(()),
             waiting if self.disk.is_powered() => {
                 let state = self.shard.with(|shard| format!("{:?}", shard.levels()));

@@ -17,8 +17,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use millstream_io::batch::testing::{BatchBuilder, TestRecord};
-use millstream_io::batch::{RecordBatchHeader, stored};
+use millstream_io::batch::{EndMarker, RecordBatchHeader, stored};
 use millstream_io::records::{Keep, Record, Records};
+use millstream_io::units::TimestampMs;
+
+use super::transactions::{Claims, Client, Role};
 
 /// Number of a batch.
 pub type BatchId = u64;
@@ -37,7 +40,9 @@ pub enum State {
 pub struct Batch {
     pub partition: usize,
     pub records: u32,
+    /// Makes its bytes, if it is no marker.
     pub builder: BatchBuilder,
+    pub role: Role,
     bytes: usize,
     crc: u32,
     pub state: State,
@@ -61,6 +66,8 @@ pub struct Model {
     /// A full disk made a shard give up what it had saved of producers: after a crash the retry of a
     /// deleted batch may be stored once more.
     pub producers_forgotten: bool,
+    pub clients: Vec<Client>,
+    pub claims: Claims,
 }
 
 /// The keys of a compacted log's records.
@@ -110,18 +117,62 @@ impl Model {
         if let Some((pid, sequence)) = producer {
             builder = builder.from_producer(pid, 0, sequence);
         }
+        self.add(partition, builder, Role::Plain)
+    }
+
+    /// Makes a new batch of a transaction; the caller sends it.
+    pub fn new_transactional(
+        &mut self,
+        (client, records, value_bytes): (usize, usize, usize),
+    ) -> BatchId {
+        let id = self.batches.len() as BatchId;
+        let Client { pid, partition, epoch, sequence, .. } = self.clients[client];
+        let builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
+        let builder = BatchBuilder {
+            base_timestamp: TIME_ZERO + id as i64,
+            attributes: 0x10,
+            ..builder.from_producer(pid, epoch, sequence)
+        };
+        self.add(partition, builder, Role::Data { pid })
+    }
+
+    /// A marker is to be sent; with the time it must carry.
+    pub fn new_marker(&mut self, partition: usize, marker: &EndMarker) -> (BatchId, TimestampMs) {
+        let now = TimestampMs::new(TIME_ZERO + self.batches.len() as i64);
+        let built = marker.compose(now).into_bytes();
+        let role = Role::Marker { pid: marker.producer.get(), outcome: marker.outcome };
+        let builder = BatchBuilder::of_values([""]);
+        let id = self.add(partition, builder, role);
+        let batch = &mut self.batches[id as usize];
+        batch.crc = RecordBatchHeader::view(&built).expect("a batch").crc();
+        batch.bytes = built.len();
+        (id, now)
+    }
+
+    fn add(&mut self, partition: usize, builder: BatchBuilder, role: Role) -> BatchId {
+        let id = self.batches.len() as BatchId;
         let built = builder.build();
         let crc = RecordBatchHeader::view(&built).expect("a batch").crc();
         self.batches.push(Batch {
             partition,
-            records: records as u32,
+            records: builder.records.len() as u32,
             builder,
+            role,
             bytes: built.len(),
             crc,
             state: State::Open,
             acked: false,
         });
         id
+    }
+
+    /// The batches whose place is known, in log order: base offset, records, role.
+    pub fn placed_in(&self, partition: usize) -> impl Iterator<Item = (i64, u32, Role)> {
+        let placed = self.placed.get(&partition).into_iter().flatten();
+        placed.map(|(offset, id)| {
+            let batch = &self.batches[*id as usize];
+            (*offset, batch.records, batch.role)
+        })
     }
 
     /// The batch is sent, perhaps once more.
