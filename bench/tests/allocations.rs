@@ -69,6 +69,48 @@ fn small_appends_share_their_allocations() {
     assert!(mean < 0.1, "{mean} allocations an append");
 }
 
+/// What transactions need costs nobody else anything, and within an open one nothing more.
+#[test]
+fn batch_of_a_producer_allocates_nothing_within_a_transaction_and_without() {
+    for transactional in [false, true] {
+        let mut log = log();
+        let mut first = append_of_producer(1, 0, transactional);
+        first.transaction = guard(&mut log).filter(|_| transactional);
+        stage(&mut log, &first);
+        let appends: Vec<_> =
+            (1..=5_000).map(|n| append_of_producer(1, n, transactional)).collect();
+        let (median, mean) = costs(5_000, |call| {
+            stage(&mut log, &appends[usize::try_from(call).expect("a small number")]);
+            if call % 100 == 99 {
+                commit(&mut log);
+            }
+        });
+        println!("transactional {transactional}: median {median}, mean {mean:.3}");
+        assert_eq!(median, 0, "allocations of most appends, transactional {transactional}");
+        assert!(mean < 0.1, "{mean} allocations an append, transactional {transactional}");
+    }
+}
+
+#[test]
+fn beginning_and_end_of_a_transaction_allocate_a_bounded_number() {
+    let mut log = log();
+    let appends: Vec<_> = (0..1_000).map(|n| append_of_producer(1, n, true)).collect();
+    let (median, mean) = costs(1_000, |call| {
+        let append = &appends[usize::try_from(call).expect("a small number")];
+        let guard = guard(&mut log);
+        let verified = millstream_shards::message::Append {
+            batch: append.batch.clone(),
+            transaction: guard,
+            ..*append
+        };
+        stage(&mut log, &verified);
+        end_transaction(&mut log);
+        commit(&mut log);
+    });
+    println!("median {median}, mean {mean:.2}");
+    assert!(median <= 12, "{median}: the guard, the map of open ones, the marker's batch");
+}
+
 #[test]
 fn read_plan_at_the_tail_allocates_the_same_for_one_record_and_for_ten_thousand() {
     for records in [1, 10_000] {

@@ -20,7 +20,9 @@ use millstream_io::units::{LeaderEpoch, Offset, TimestampMs, TopicPartition};
 use crate::cursors::Cursors;
 use crate::group_commit::Due;
 use crate::leader_epochs::LeaderEpochs;
-use crate::message::{Isolation, OpenPartition, PartitionConfig, ReadableEnd};
+use crate::message::{
+    Isolation, OpenPartition, PartitionConfig, ReadableEnd, TransactionQuery, TransactionState,
+};
 use crate::position::LogPosition;
 use crate::producers::Producers;
 use crate::segments::{Repair, Segments};
@@ -184,6 +186,12 @@ impl PartitionLog {
 
     pub fn needs_repair(&self) -> bool {
         self.flow.needs_repair
+    }
+
+    /// Says whether a producer's next transactional batch needs its coordinator's word, and gives out
+    /// the guard for it.
+    pub fn transaction(&mut self, query: &TransactionQuery) -> TransactionState {
+        self.producers.transaction(query)
     }
 
     /// Forgets producers that were silent since before `before`.

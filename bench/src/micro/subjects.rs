@@ -6,14 +6,15 @@ use bytes::Bytes;
 use millstream::wire::frame::{append_response, encode_request};
 use millstream::wire::messages::{fetch as f, produce as p};
 use millstream::wire::{EncodeError, Reader, Records, RequestHeader, Uuid};
-use millstream_io::batch::{CheckedBatch, Origin};
+use millstream_io::batch::{Attributes, CheckedBatch, Origin, at, crc_of};
 use millstream_io::sparse_index::{BatchStart, SparseIndex};
 use millstream_io::units::{
-    FilePosition, LeaderEpoch, Offset, PartitionIndex, SegmentId, TimestampMs, TopicId,
-    TopicPartition,
+    FilePosition, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, SegmentId,
+    TimestampMs, TopicId, TopicPartition,
 };
 use millstream_shards::message::{
-    Append, Isolation, OpenPartition, PartitionConfig, Read, ReadPlan,
+    Append, Isolation, Marker, OpenPartition, Outcome, PartitionConfig, Read, ReadPlan,
+    TransactionQuery, TransactionState, VerificationGuard,
 };
 use millstream_shards::partition_log::{CommitShare, PartitionLog, RecoveredLog};
 use millstream_shards::read::{Planned, Room};
@@ -22,6 +23,7 @@ use crate::batch::Batch;
 
 const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
 const TOPIC: Uuid = Uuid([7; 16]);
+const PRODUCER: i64 = 4000;
 
 /// The one partition of these questions.
 pub fn place() -> TopicPartition {
@@ -50,6 +52,59 @@ pub fn append(records: u32, value_bytes: usize) -> Append {
         batch: checked(&batch(records, value_bytes)),
         transaction: None,
         now: NOW,
+    }
+}
+
+/// A batch of an idempotent producer, or of its transaction.
+///
+/// # Panics
+/// As [`append`].
+pub fn append_of_producer(records: u32, sequence: i32, transactional: bool) -> Append {
+    let mut bytes = batch(records, 100).to_vec();
+    let attributes: u16 = if transactional { Attributes::TRANSACTIONAL } else { 0 };
+    bytes[at::ATTRIBUTES..at::LAST_OFFSET_DELTA].copy_from_slice(&attributes.to_be_bytes());
+    bytes[at::PRODUCER_ID..at::PRODUCER_EPOCH].copy_from_slice(&PRODUCER.to_be_bytes());
+    bytes[at::PRODUCER_EPOCH..at::BASE_SEQUENCE].copy_from_slice(&0i16.to_be_bytes());
+    bytes[at::BASE_SEQUENCE..at::RECORD_COUNT].copy_from_slice(&sequence.to_be_bytes());
+    let crc = crc_of(&bytes);
+    bytes[at::CRC..at::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
+    Append { batch: checked(&Bytes::from(bytes)), ..append(1, 1) }
+}
+
+/// The guard with which the producer's transaction begins; `None` when it is open.
+pub fn guard(log: &mut PartitionLog) -> Option<VerificationGuard> {
+    let (producer, epoch) = producer();
+    let query = TransactionQuery { at: place(), producer, epoch, first: None, bumps_epoch: false };
+    match log.transaction(&query) {
+        TransactionState::Open => None,
+        TransactionState::Unverified(guard) => Some(guard),
+    }
+}
+
+/// Ends the producer's transaction.
+///
+/// # Panics
+/// When the marker is refused.
+pub fn end_transaction(log: &mut PartitionLog) {
+    let (producer, epoch) = producer();
+    let marker = Marker {
+        at: place(),
+        producer,
+        epoch,
+        outcome: Outcome::Abort,
+        coordinator_epoch: 0,
+        transaction_version: 1,
+        now: NOW,
+    };
+    if let Err(error) = log.append_marker(&marker) {
+        panic!("a well-formed marker was refused: {error}");
+    }
+}
+
+fn producer() -> (ProducerId, ProducerEpoch) {
+    match (ProducerId::new(PRODUCER), ProducerEpoch::new(0)) {
+        (Some(id), Some(epoch)) => (id, epoch),
+        none => panic!("no producer: {none:?}"),
     }
 }
 

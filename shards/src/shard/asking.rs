@@ -28,7 +28,7 @@ impl ShardState {
         queries: &[TransactionQuery],
     ) -> Vec<Result<TransactionState, QueryError>> {
         let one = |query: &TransactionQuery| match self.partitions.find_mut(query.at) {
-            Some((_, log)) => Ok(log.producers.transaction(query)),
+            Some((_, log)) => Ok(log.transaction(query)),
             None => Err(QueryError::UnknownPartition { at: query.at }),
         };
         queries.iter().map(one).collect()
