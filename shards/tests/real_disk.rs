@@ -15,13 +15,13 @@ use millstream_io::data_dir::Layout;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
 use millstream_io::runtime::{CoreSetup, Pool, affinity};
-use millstream_io::units::{LeaderEpoch, Offset, TopicPartition};
+use millstream_io::units::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use millstream_shards::clean_task::CleanerConfig;
 use millstream_shards::deletion::{DeleteBefore, DeleteError, Deletion};
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::message::{
-    Append, AppendError, Appended, Isolation, OpenPartition, PartitionConfig, Read, ReadError,
-    ReadLimits, Want, Woken,
+    Aborted, Append, AppendError, Appended, Isolation, Marker, OpenPartition, Outcome,
+    PartitionConfig, Read, ReadError, ReadLimits, TransactionQuery, TransactionState, Want, Woken,
 };
 use millstream_shards::recover::{RecoverConfig, Recovered, recover};
 use millstream_shards::retention_task::RetentionConfig;
@@ -181,6 +181,67 @@ fn long_poll_is_woken_by_another_core() {
         let never = router.wait_readable(Vec::new(), 1, Duration::from_millis(30)).await;
         assert_eq!(never, Woken::Deadline);
     });
+}
+
+/// Every core has a transaction in a partition of another: guards, batches and markers go there and
+/// back, and who waits there for committed records is woken.
+#[test]
+fn transactions_reach_partitions_of_other_cores() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ends, _) = run(dir.path(), 2, 0, |context| async move {
+        let router = context.router;
+        let at = (0..8).map(|p| id(1, p)).find(|at| router.owner(*at) != router.shard());
+        let at = at.expect("two cores share eight");
+        let producer = ProducerId::new(i64::from(at.partition.get())).expect("not negative");
+        let epoch = ProducerEpoch::new(0).expect("not negative");
+        let query = TransactionQuery { at, producer, epoch, first: None, bumps_epoch: false };
+        let state = router.transactions(vec![query]).await.remove(0).expect("it is open");
+        let TransactionState::Unverified(guard) = state else { panic!("nothing is open") };
+        let builder = batch(1, 3, 100).from_producer(producer.get(), 0, 0);
+        let builder = BatchBuilder { attributes: 0x10, ..builder };
+        let batch = CheckedBatch::parse(builder.build(), Origin::Client).expect("a good batch");
+        let append = Append { at, current: None, batch, transaction: Some(guard), now: NOW };
+        router.append(vec![append]).await.await.remove(0).expect("stored");
+        let state = router.transactions(vec![query]).await.remove(0);
+        assert_eq!(state, Ok(TransactionState::Open));
+
+        let isolation = Isolation::ReadCommitted;
+        let read =
+            Read { at, offset: Offset::ZERO, bytes_max: 1, current: None, last_fetched: None };
+        let limits = ReadLimits { bytes_max: 1, isolation };
+        let plan = router.read(vec![read], limits).await.remove(0).expect("in range");
+        assert_eq!((plan.bytes(), plan.last_stable_offset), (0, Offset::ZERO));
+        let want = Want { at, isolation, seen: plan.readable_end };
+        let asleep = router.wait_readable(vec![want], 1, Duration::from_millis(30)).await;
+        assert_eq!(asleep, Woken::Deadline);
+        let marker = Marker {
+            at,
+            producer,
+            epoch,
+            outcome: Outcome::Abort,
+            coordinator_epoch: 0,
+            transaction_version: 0,
+            now: NOW,
+        };
+        let waiting = router.wait_readable(vec![want], 1, Duration::from_secs(20));
+        let ending = router.write_markers(vec![marker]);
+        let (woken, offsets) = futures_lite::future::zip(waiting, ending).await;
+        assert_eq!((woken, offsets), (Woken::Bytes, vec![Ok(Offset::at(3))]));
+        let plan = router.read(vec![read], limits).await.remove(0).expect("in range");
+        let aborted = plan.aborted.expect("asked for");
+        assert_eq!(aborted, [Aborted { producer, first_offset: Offset::ZERO }]);
+        let nowhere = router.write_markers(vec![Marker { at: id(9, 0), ..marker }]).await;
+        assert_eq!(nowhere, [Err(AppendError::UnknownPartition { at: id(9, 0) })]);
+    });
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
+    let (ends, scanned) = run(dir.path(), 2, 1, |context| async move {
+        for p in 0..8 {
+            let found = context.router.producers(vec![id(1, p)]).await.remove(0).expect("open");
+            assert!(found.iter().all(|producer| producer.transaction_start.is_none()));
+        }
+    });
+    assert_eq!(scanned, 0, "the snapshot tells all of it");
+    assert!(ends.iter().all(|end| end.clean), "{ends:?}");
 }
 
 #[test]

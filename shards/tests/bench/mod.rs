@@ -31,6 +31,7 @@ use millstream_shards::shard::{Shard, ShardState};
 
 pub const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
 pub const ROOT: &str = "/data";
+pub const RING: RingLimits = RingLimits { file_bytes: 1 << 20, files_max: 4 };
 
 pub type Answers = Vec<Result<Appended, AppendError>>;
 
@@ -51,7 +52,7 @@ pub fn open_of(at: TopicPartition, config: &PartitionConfig) -> OpenPartition {
 
 impl Bench {
     pub fn new() -> Bench {
-        Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, ShardLimits::default())
+        Bench::with(RING, ShardLimits::default())
     }
 
     pub fn with(ring: RingLimits, limits: ShardLimits) -> Bench {
@@ -60,6 +61,7 @@ impl Bench {
         let id = ShardId::new(0);
         let journal = layout.journal(id);
         disk.create_dir_all(&journal).expect("a fresh disk");
+        journal.ancestors().for_each(|dir| disk.sync_dir(dir).expect("a fresh disk"));
         let ids = (id, JournalId::new(7));
         let start = files::reset(&disk, &journal, ids, RoundNumber::ZERO, ring).expect("fresh");
         let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
