@@ -437,7 +437,13 @@ impl Producers {
     /// Drops the eighth of the producers that has been silent longest, sparing those with batches
     /// that are not durable yet, and those with an open transaction.
     fn forget_most_silent(&mut self, durable_end: Offset) {
-        let mut ages: Vec<TimestampMs> = self.states.values().map(|s| s.newest().at).collect();
+        let may_go =
+            |state: &&ProducerState| state.may_expire(TimestampMs::new(i64::MAX), durable_end);
+        let mut ages: Vec<TimestampMs> =
+            self.states.values().filter(may_go).map(|state| state.newest().at).collect();
+        if ages.is_empty() {
+            return;
+        }
         let nth = ages.len() / 8;
         let (_, oldest_kept, _) = ages.select_nth_unstable(nth);
         let behind = oldest_kept.plus(1);
@@ -470,3 +476,7 @@ fn starts_at(got: Sequence, expected: Sequence) -> Result<(), ProducerError> {
 #[cfg(test)]
 #[path = "producers/producers_tests.rs"]
 mod producers_tests;
+
+#[cfg(test)]
+#[path = "producers/transactions_tests.rs"]
+mod transactions_tests;
