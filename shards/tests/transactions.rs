@@ -300,10 +300,7 @@ fn producer_with_an_open_transaction_never_expires() {
     add(&bench, (2, 0, 5), 1).expect("taken");
     commit(&bench, 2, 0);
     let later = NOW.plus(2 * ShardLimits::default().producer_expiry_ms);
-    bench.shard().with_mut(|shard| {
-        let (_, log) = shard.partitions.find_mut(id(1, 0)).expect("it is open");
-        log.expire_producers(later);
-    });
+    bench.shard().with_mut(|shard| shard.retain_piece(0, later));
     let left: Vec<i64> = active(&bench).iter().map(|producer| producer.id.get()).collect();
     assert_eq!(left, [1]);
     let gap = send(&bench, &transactional((1, 0, 9), 1), (None, later));

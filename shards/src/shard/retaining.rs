@@ -23,7 +23,7 @@ pub(super) struct Retention {
 }
 
 impl ShardState {
-    /// Orders what retention gives up at `now` in the partitions from place `from` on, as many as
+    /// Orders what retention gives up at `now`, and forgets producers that were silent for too long, in the partitions from place `from` on, as many as
     /// make a piece. Also on a full disk, which it gives space. Partitions that come and go between
     /// two pieces may be missed until the next walk.
     pub fn retain_piece(&mut self, from: u32, now: TimestampMs) -> RetainPiece {
@@ -38,11 +38,13 @@ impl ShardState {
                 piece.next = Some(place);
                 break;
             }
-            steps += 1 + log.segments.len();
+            steps += 1 + log.segments.len() + log.producers.len() / PRODUCERS_PER_STEP;
             slots.push(slot);
         }
+        let forget_after_ms = self.limits.producer_expiry_ms;
         for slot in slots {
             let Some(log) = self.partitions.get_mut(slot) else { continue };
+            log.expire_producers(now.plus(-forget_after_ms));
             let retained = log.retain(now);
             piece.from_future += u64::from(retained.from_future);
             self.metrics.retention_by_time_total += u64::from(retained.by_time);
@@ -61,3 +63,6 @@ impl ShardState {
         before.from_future
     }
 }
+
+/// Producers that are looked at in the time of one segment.
+const PRODUCERS_PER_STEP: usize = 16;
