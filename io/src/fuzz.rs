@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::batch::{CheckedBatch, LENGTH_OVERHEAD, Origin, at, crc_of, stamp, stored};
+use crate::batch::{CheckedBatch, EndMarker, LENGTH_OVERHEAD, Origin, at, crc_of, stamp, stored};
 use crate::checkpoint::{decode_blob, decode_state};
 use crate::data_dir::MetaProperties;
 use crate::disk::{Disk, DiskFile, OpenHow};
@@ -54,6 +54,10 @@ pub fn fuzz_records(bytes: &[u8]) {
         let Ok(mut records) = Records::open(&batch, keep) else { continue };
         while let Ok(Some(_)) = records.next_record() {}
     }
+    let mut control = batch.clone();
+    control[at::ATTRIBUTES + 1] |= 0x30;
+    control[at::PRODUCER_ID..at::BASE_SEQUENCE].fill(0);
+    let _ = EndMarker::read(&resummed(&control));
     let _ = lookup::first_at_or_after(&batch, Offset::ZERO, TimestampMs::new(9));
     let _ = lookup::largest_timestamp(&batch, Offset::ZERO);
     if let Ok(batch) = CheckedBatch::parse(Bytes::from(batch), Origin::Client) {
