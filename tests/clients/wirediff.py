@@ -19,8 +19,8 @@ import tools  # noqa: E402
 from broker import Kafka  # noqa: E402
 from messages import MESSAGES  # noqa: E402
 from rawgroups import wait_for_groups  # noqa: E402
-from rawkafka import Closed, Connection, Silent, batch, batches, offsets, record  # noqa: E402
-from rawtxn import wait_for_transactions  # noqa: E402
+from rawkafka import HEADER_BYTES, Closed, Connection, Silent, batch, batches, offsets, record  # noqa: E402
+from rawtxn import CONTROL, TRANSACTIONAL, wait_for_transactions  # noqa: E402
 
 STAMP = int(time.time()) * 1000 - 3_600_000
 TOPIC = 2
@@ -401,11 +401,20 @@ def plain(value, key=None):
         return sorted(rows, key=lambda row: row.get(name) or 0 if isinstance(row, dict) else row) if name and all(
             isinstance(row, dict) and name in row for row in rows) else rows
     if key == "records":
-        return [{k: v for k, v in found.items() if k not in ("bytes", "leader_epoch")} | {"tail": found["bytes"][21:].hex()}
-                for found in batches(value or b"")]
+        return [plain_batch(found) for found in batches(value or b"")]
     if key == "error_message":
         return value is not None and value != ""
     return value
+
+
+def plain_batch(found):
+    """A stored batch with its bytes; of a transaction's without the producer, of markers without the time."""
+    own, start = {"bytes", "leader_epoch"}, 21
+    if found["attributes"] & TRANSACTIONAL:
+        own, start = own | {"producer_id"}, HEADER_BYTES
+    if found["attributes"] & CONTROL:
+        own |= {"base_timestamp", "max_timestamp"}
+    return {k: v for k, v in found.items() if k not in own} | {"tail": found["bytes"][start:].hex()}
 
 
 def differences(ours, theirs, path=""):
