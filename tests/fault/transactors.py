@@ -130,14 +130,20 @@ class Worker(threading.Thread):
             self.positions[key] = max(at, found[-1]["last_offset"] + 1)
         return Poll(key, [(offset, int(value)) for offset, value in records if offset >= at])
 
-    def poll_alone(self):
+    def polled(self):
+        """A poll, or None where there was trouble."""
         try:
-            self.history.add(self.process, [self.poll(self.connected())], OK)
+            return self.poll(self.connected())
         except TROUBLE:
             self.hang_up()
         except Refused as refused:
             if refused.code not in AGAIN:
                 raise
+        return None
+
+    def poll_alone(self):
+        if poll := self.polled():
+            self.history.add(self.process, [poll], OK)
 
     def send_alone(self):
         key, values = self.random.choice(self.keys), [self.history.value() for _ in range(self.random.randrange(1, 4))]
@@ -171,10 +177,8 @@ class Worker(threading.Thread):
         try:
             for _ in range(self.random.randrange(1, 5)):
                 if self.random.random() < 0.4:
-                    try:
-                        parts.append(self.poll(self.connected()))
-                    except TROUBLE:
-                        self.hang_up()
+                    if poll := self.polled():
+                        parts.append(poll)
                 else:
                     self.send_within(parts)
             if end == "crash":

@@ -44,7 +44,7 @@ class Transactional:
         """Hangs up, without ending anything."""
         self.connection.close()
 
-    def call(self, key, version, **fields):
+    def call(self, key, version, /, **fields):
         return self.connection.call(key, version, **fields)
 
     # Beginnings
