@@ -21,7 +21,7 @@ from rawkafka import (Closed, Connection, Silent, batch, batches, create_topic_a
                       produce)
 from rawtxn import (ADD_PARTITIONS, CONCURRENT, COMMIT_OFFSETS, DESCRIBE, DESCRIBE_PRODUCERS, END, FIND, INIT, LIST, LIST_OFFSETS, PRODUCE,  # noqa: E402
                     READ_COMMITTED, READ_UNCOMMITTED, WRITE_MARKERS, Transactional, committed_records, end_offset, fetched, markers,
-                    producers, read, state_of, transaction, unserved, until_state, wait_for_transactions)
+                    producers, read, state_of, transaction, until_state, wait_for_transactions)
 
 UNKNOWN_TOPIC, METADATA_TOO_LARGE, INVALID_GROUP, ILLEGAL_GENERATION, UNKNOWN_MEMBER, INVALID_REQUEST = 3, 12, 24, 22, 25, 42
 OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING, INVALID_TIMEOUT, COORDINATOR_FENCED = 45, 47, 48, 49, 50, 52
@@ -777,10 +777,6 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--long", action="store_true")
     args = parser.parse_args()
-    with Connection(args.bootstrap) as connection:
-        if missing := unserved(connection):
-            print(f"SKIP all rules: the APIs {missing} are not served")
-            return
     bench, failed = Bench(args.bootstrap), 0
     for check in CHECKS + (LONG_CHECKS if args.long else []):
         if args.only not in check.__name__:

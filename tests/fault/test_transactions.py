@@ -14,7 +14,6 @@ import pytest
 import loop_disk
 from anomalies import FAILED, OK, UNKNOWN, History, Operation, Poll, Send, anomalies
 from bench import budget, load, topic_made, until
-from rawtxn import END
 from transactors import MODES, Worker, closed
 
 KEYS = range(3)
@@ -89,8 +88,6 @@ def topic_of(mode):
 def ready(broker):
     """The topics are there, and so is the coordinator."""
     with broker.connect() as connection:
-        if END not in connection.versions():
-            pytest.skip("left out: transactions are not served")
         for mode in MODES:
             topic_made(connection, topic_of(mode), len(KEYS))
         connection.call(10, 3, key="ready", key_type=1)

@@ -288,14 +288,6 @@ def _varint(raw, at):
         shift += 7
 
 
-SERVED = {ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, COMMIT_OFFSETS, DESCRIBE, LIST}
-
-
-def unserved(connection):
-    """Which APIs of transactions a broker does not offer."""
-    return sorted(SERVED - set(connection.versions()))
-
-
 def wait_for_transactions(connection, seconds=60):
     """Until ids are given out: Apache Kafka's topic for them takes a while at first."""
     deadline = time.monotonic() + seconds

@@ -66,6 +66,18 @@ def with_clients(path, *args):
     return command
 
 
+def with_transactors(*args):
+    """Its programs are of four languages; those that are not here it will skip, and say so."""
+    def command():
+        for bring in (tools.java, tools.go, tools.node):
+            try:
+                bring()
+            except tools.Missing as missing:
+                print(missing)
+        return [tools.python(), client("transactions.py"), *args]
+    return command
+
+
 def with_librdkafka(*args):
     def command():
         tools.rust_command()
@@ -135,7 +147,7 @@ STAGES = [
     Stage("txn-rules", "what transactional producers, readers of committed records and operators may rely on, call by call",
           [PYTHON, client("txnrules.py"), "{bootstrap}", "{reference}"], 300, settings=TRANSACTIONS),
     Stage("transactions", "clients of five kinds transact, and carry records exactly once over kills of theirs and of the broker",
-          with_clients("transactions.py", "{binary}", "{reference}"), 400),
+          with_transactors("{binary}", "{reference}"), 400),
     Stage("scaling", "a group of the consumer protocol grows and shrinks while it reads and commits",
           with_clients("scaling.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("matrix", "every client writes with every codec it has, others read every record unchanged",
@@ -173,7 +185,7 @@ STAGES = [
     Stage("txn-rules-long", "a producer id uses up its epochs",
           [PYTHON, client("txnrules.py"), "{bootstrap}", "--long", "--only", "worn_out", "{reference}"], 1800, settings=TRANSACTIONS, long=True),
     Stage("transactions-long", "the same for eight times as long, through every reader",
-          with_clients("transactions.py", "{binary}", "--long", "{reference}"), 1800, long=True),
+          with_transactors("{binary}", "--long", "{reference}"), 1800, long=True),
     Stage("scaling-long", "the same with 40 members on 200 partitions, ten times",
           with_clients("scaling.py", "{bootstrap}", "--long"), 1800, settings=GROUPS, long=True),
     Stage("malformed-long", "every bit of every request of every version flipped",

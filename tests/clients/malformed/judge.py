@@ -36,9 +36,6 @@ def judge_rows(bench, reference, only):
         if not row.raw and not bench.versions[row.key][0] <= row.version <= bench.versions[row.key][1]:
             yield row.name, f"version {row.version} of API {row.key} is not served: {bench.versions[row.key]}"
             continue
-        if row in rows_txn.ROWS and rows_txn.END not in bench.versions:
-            yield row.name, "SKIP transactions are not served"
-            continue
         before = offsets(bench.control, bench.topic, 0)[1] if row.leo is not None else 0
         try:
             got, wanted = bench.outcome(row), row.wanted(reference)
@@ -64,8 +61,7 @@ def main():
 
     bench = Bench(args.bootstrap, args.reference)
     bench.wait_for_groups()
-    if rows_txn.END in bench.versions:
-        wait_for_transactions(bench.control)
+    wait_for_transactions(bench.control)
     before = resident_kib(args.pid) if args.pid else 0
     failed = 0
     for source in (judge_rows(bench, args.reference, args.only), sweeps.judge(bench, args.reference, args.only, args.thorough),
