@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
-use millstream_bench::load::command as load;
 use millstream_bench::options::Options;
 use millstream_bench::{figures, groups, micro, null, report, run, soak, workload};
 
@@ -29,13 +28,11 @@ millstream-bench workloads
 millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
                         [--broker PATH] [--cores N] [--data DIR] [--out JSON]
                         [--attach HOST:PORT --pid PID]
-millstream-bench load --attach HOST:PORT [--pid PID] [--connections N] [--in-flight N]
-                      [--partitions N] [--records N] [--size BYTES] [--warm-up S] [--seconds S]
-                      [--fetch] [--out JSON]
 millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
                       [--stall-ms MS] [--broker PATH] [--cores N|all] [--data DIR]
                       [--attach HOST:PORT --pid PID]
 millstream-bench micro [--only PART-OF-A-NAME]
+millstream-bench count --list | --question NAME [--calls N]
 millstream-bench null --listen HOST:PORT
 bench/README.md explains each.";
 
@@ -71,8 +68,8 @@ fn command() -> Result<bool> {
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
         "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
+        "count" => micro::count(Options::parse(words, &["list"])?),
         "micro" => micro::run(Options::parse(words, &[])?),
-        "load" => load::run(Options::parse(words, load::FLAGS)?),
         "null" => null::run(Options::parse(words, &[])?),
         "" | "help" | "--help" | "-h" => {
             println!("{HELP}");

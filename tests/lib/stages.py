@@ -54,6 +54,16 @@ def fault_bench(*args):
     return command
 
 
+def guard():
+    """Instruction counts. Without valgrind, which only root can install, they are skipped and say so."""
+    if not shutil.which("valgrind"):
+        try:
+            tools.apt("valgrind")
+        except tools.Missing as missing:
+            print(missing)
+    return [PYTHON, os.path.join(tools.ROOT, "bench", "guard", "run")]
+
+
 def with_clients(path, *args):
     """A script that uses all client programs; they are brought in before its time runs."""
     def command():
@@ -174,6 +184,7 @@ STAGES = [
           fault_bench("{binary}"), 1500),
     Stage("figures", "CPU a message, commits over many partitions, idle and start, with a tolerance for busy machines",
           [os.path.join(tools.TARGET, "release", "millstream-bench"), "figures", "--quick", "--assert"], 600),
+    Stage("guard", "the instructions of every step on the way of a message, against a stored baseline", guard, 900),
     Stage("soak-long", "the cores under calls, sockets, durable writes and work at once, for ten minutes",
           cargo("test", "--release", "-p", "millstream-io", "--test", "soak", "--locked", "--quiet", "--", "--ignored"),
           3000, rust=True, long=True),

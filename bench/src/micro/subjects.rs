@@ -25,9 +25,14 @@ const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
 const TOPIC: Uuid = Uuid([7; 16]);
 const PRODUCER: i64 = 4000;
 
-/// The one partition of these questions.
+/// The one partition of most questions.
 pub fn place() -> TopicPartition {
-    TopicPartition { topic: TopicId::from_bytes(TOPIC.0), partition: PartitionIndex::at(0) }
+    place_of(0)
+}
+
+/// A partition of the one topic of these questions.
+pub fn place_of(partition: i32) -> TopicPartition {
+    TopicPartition { topic: TopicId::from_bytes(TOPIC.0), partition: PartitionIndex::at(partition) }
 }
 
 /// An empty log.
