@@ -1,14 +1,9 @@
 //! Closed loops: a fixed number of requests in flight, the next one when one is answered.
 
-/// Any of these loops against a broker that runs.
-pub mod command;
-
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hdrhistogram::Histogram;
 
 use crate::batch::Batch;
 use crate::client::{
@@ -98,13 +93,7 @@ pub struct ProduceLoop {
     pub tally: Tally,
     /// Acknowledged records of each partition.
     pub acked: Vec<u64>,
-    /// When the requests in flight of each connection were sent, and how long, in microseconds, those
-    /// took that were answered; only after [`ProduceLoop::time_requests`].
-    timed: Option<(Vec<VecDeque<Instant>>, Histogram<u64>)>,
 }
-
-/// Latencies above this are counted as this, in microseconds.
-const MICROS_MAX: u64 = 600_000_000;
 
 impl ProduceLoop {
     /// One connection for each list of shots.
@@ -126,24 +115,7 @@ impl ProduceLoop {
             started: false,
             tally: Tally::default(),
             acked: vec![0; usize::try_from(partitions)?],
-            timed: None,
         })
-    }
-
-    /// From now on times every request, from its sending to its answer; forgets the times so far. To
-    /// be called before the first request is sent, or again at any time.
-    pub fn time_requests(&mut self) -> Result<()> {
-        let sent = match self.timed.take() {
-            Some((sent, _)) => sent,
-            None => vec![VecDeque::new(); self.shots.len()],
-        };
-        self.timed = Some((sent, Histogram::new_with_bounds(1, MICROS_MAX, 3)?));
-        Ok(())
-    }
-
-    /// How long requests took, in microseconds, since they are timed.
-    pub fn latency(&self) -> Option<&Histogram<u64>> {
-        self.timed.as_ref().map(|(_, histogram)| histogram)
     }
 
     /// Loads for `time`, longer (up to tenfold) while fewer than `requests` are answered, and says
@@ -164,8 +136,7 @@ impl ProduceLoop {
 
     /// Waits for all answers; the connections stay open.
     pub fn drain(&mut self) -> Result<()> {
-        let (tally, acked, timed) = (&mut self.tally, &mut self.acked, &mut self.timed);
-        let mut state = State { tally, acked, timed };
+        let mut state = State { tally: &mut self.tally, acked: &mut self.acked };
         let (shots, version) = (&self.shots, self.version);
         self.driver.drain(SILENCE_LIMIT, &mut |response, _| {
             state.count(&shots[response.connection][tag(&response)], version, &response)
@@ -182,24 +153,17 @@ impl ProduceLoop {
                 for _ in 0..self.in_flight {
                     let (shots, next) = (&self.shots[connection], &mut self.next[connection]);
                     send_next(self.driver.outputs(), connection, shots, next);
-                    if let Some((sent, _)) = &mut self.timed {
-                        sent[connection].push_back(Instant::now());
-                    }
                 }
             }
         }
         let mut silent = Instant::now();
         while more(&self.tally) {
-            let (tally, acked, timed) = (&mut self.tally, &mut self.acked, &mut self.timed);
-            let mut state = State { tally, acked, timed };
+            let mut state = State { tally: &mut self.tally, acked: &mut self.acked };
             let (shots, version, next) = (&self.shots, self.version, &mut self.next);
             let answers = self.driver.turn(TURN, &mut |response, outputs| {
                 let connection = response.connection;
                 state.count(&shots[connection][tag(&response)], version, &response)?;
                 send_next(outputs, connection, &shots[connection], &mut next[connection]);
-                if let Some((sent, _)) = state.timed {
-                    sent[connection].push_back(Instant::now());
-                }
                 Ok(())
             })?;
             if answers > 0 {
@@ -214,16 +178,11 @@ impl ProduceLoop {
 struct State<'a> {
     tally: &'a mut Tally,
     acked: &'a mut [u64],
-    timed: &'a mut Option<(Vec<VecDeque<Instant>>, Histogram<u64>)>,
 }
 
 impl State<'_> {
     fn count(&mut self, shot: &Shot, version: i16, response: &Response<'_>) -> Result<()> {
         shot.check(version, response.bytes)?;
-        if let Some((sent, latency)) = self.timed {
-            let sent = sent[response.connection].pop_front().context("an answer to nothing")?;
-            latency.saturating_record(u64::try_from(sent.elapsed().as_micros())?);
-        }
         let partitions = shot.partitions.len() as u64;
         self.tally.requests += 1;
         self.tally.records += shot.records * partitions;

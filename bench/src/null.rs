@@ -35,6 +35,8 @@ pub struct Lies {
     pub flip: u64,
     /// Aborted transactions that readers of committed data are not told of.
     pub hide_aborts: bool,
+    /// Speaks transactions as brokers did before KIP-890. No lie.
+    pub old_transactions: bool,
     /// After so many Produce requests it stands still once, so long.
     pub stall: Option<(u64, Duration)>,
 }

@@ -72,6 +72,13 @@ fn each_codec_and_each_acks_is_written_and_read_back() {
 }
 
 #[test]
+fn what_nobody_answers_is_sent_to_the_last() {
+    let outcome = run(&Plan { acks: 0, rate: 20_000.0, producers: 50, ..short() }, Lies::default());
+    sound(&outcome);
+    assert_eq!((outcome.acked, outcome.checks.missing), (16_000, 0));
+}
+
+#[test]
 fn as_fast_as_possible_keeps_so_many_in_flight_and_loses_none() {
     for acks in [0, -1] {
         let outcome = run(&Plan { acks, in_flight: 3, threads: 2, ..short() }, Lies::default());
@@ -193,8 +200,12 @@ fn transactions_are_counted_and_aborted_data_stays_out_of_sight() {
     let read: u64 = outcome.intervals.iter().map(|one| one.stats.read_records).sum();
     let stored: u64 = outcome.intervals.iter().map(|one| one.stats.records).sum();
     assert!(read < stored && read > stored / 2, "{read} read of {stored}: a fifth is aborted");
-    let fast = Plan { rate: 0.0, ..plan.clone() };
-    sound(&run(&fast, Lies::default()));
+    for old_transactions in [false, true] {
+        let fast = Plan { rate: 0.0, ..plan.clone() };
+        let outcome = run(&fast, Lies { old_transactions, ..Lies::default() });
+        sound(&outcome);
+        assert!(outcome.total.transactions > 100);
+    }
     let told = run(&plan, Lies { hide_aborts: true, ..Lies::default() }).checks;
     assert!(told.faults.aborted_seen > 0 && !told.hold(-1), "{told:?}");
 }

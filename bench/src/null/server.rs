@@ -16,7 +16,7 @@ use super::log::Log;
 use super::transactions::{self, Producers};
 use crate::process::pause;
 
-const SERVED: [ApiKey; 9] = [
+const SERVED: [ApiKey; 10] = [
     ApiKey::Produce,
     ApiKey::Fetch,
     ApiKey::ListOffsets,
@@ -25,6 +25,7 @@ const SERVED: [ApiKey; 9] = [
     ApiKey::ApiVersions,
     ApiKey::FindCoordinator,
     ApiKey::InitProducerId,
+    ApiKey::AddPartitionsToTxn,
     ApiKey::EndTxn,
 ];
 
@@ -67,9 +68,12 @@ impl Server {
             ApiKey::ListOffsets => self.ends(&mut reader, reply, out)?,
             ApiKey::Metadata => self.metadata(&mut reader, reply, out)?,
             ApiKey::CreateTopics => self.create(&mut reader, reply, out)?,
-            ApiKey::ApiVersions => versions(reply, out)?,
+            ApiKey::ApiVersions => {
+                versions(reply, if self.lies.old_transactions { 1 } else { 2 }, out)?;
+            }
             ApiKey::FindCoordinator => transactions::find(&mut reader, reply, out)?,
             ApiKey::InitProducerId => self.producers.init(&mut reader, reply, out)?,
+            ApiKey::AddPartitionsToTxn => transactions::add(&mut reader, reply, out)?,
             ApiKey::EndTxn => self.end_transaction(&mut reader, reply, out)?,
             other => bail!("{} is not served", other.name()),
         }
@@ -288,7 +292,7 @@ impl Reply {
     }
 }
 
-fn versions(reply: Reply, out: &mut Vec<u8>) -> Result<()> {
+fn versions(reply: Reply, transactions: i16, out: &mut Vec<u8>) -> Result<()> {
     let row = |key: ApiKey| av::ApiVersion {
         api_key: key.number(),
         min_version: key.versions().min,
@@ -299,8 +303,8 @@ fn versions(reply: Reply, out: &mut Vec<u8>) -> Result<()> {
         finalized_features_epoch: 1,
         finalized_features: vec![av::FinalizedFeatureKey {
             name: "transaction.version",
-            max_version_level: 2,
-            min_version_level: 2,
+            max_version_level: transactions,
+            min_version_level: transactions,
         }],
         ..av::ApiVersionsResponse::default()
     };

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use millstream::wire::Reader;
-use millstream::wire::messages::{end_txn as et, find_coordinator as fc, init_producer_id as ip};
+use millstream::wire::messages::{
+    add_partitions_to_txn as ap, end_txn as et, find_coordinator as fc, init_producer_id as ip,
+};
 
 use super::server::{Reply, decode};
 
@@ -39,6 +41,25 @@ impl Producers {
         }
         reply.write(&response, out)
     }
+}
+
+/// AddPartitionsToTxn of one transaction: all of them, and nothing is kept.
+pub fn add(reader: &mut Reader<'_>, reply: Reply, out: &mut Vec<u8>) -> Result<()> {
+    let request: ap::AddPartitionsToTxnRequest<'_> = decode(reader, reply.version)?;
+    let result = |partition: &i32| ap::AddPartitionsToTxnPartitionResult {
+        partition_index: *partition,
+        partition_error_code: 0,
+    };
+    let topics = request.v3_and_below_topics.iter();
+    let results = topics.map(|topic| ap::AddPartitionsToTxnTopicResult {
+        name: topic.name,
+        results_by_partition: topic.partitions.iter().map(result).collect(),
+    });
+    let response = ap::AddPartitionsToTxnResponse {
+        results_by_topic_v3_and_below: results.collect(),
+        ..ap::AddPartitionsToTxnResponse::default()
+    };
+    reply.write(&response, out)
 }
 
 /// FindCoordinator: here.

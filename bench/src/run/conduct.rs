@@ -18,7 +18,8 @@ use crate::batch::known::Known;
 use crate::client::{Admin, Topic};
 use crate::process::pause;
 
-/// How long records without acknowledgement may take to appear.
+/// How long what is not acknowledged may take to appear: records with acks=0, and the markers of
+/// transactions, which Kafka writes behind the answer.
 const UNANSWERED_LIMIT: Duration = Duration::from_secs(10);
 
 /// One interval of all threads.
@@ -304,7 +305,8 @@ impl Conductor<'_> {
                 }
             }
             (self.checks.missing, self.checks.surplus) = (missing, surplus);
-            let awaited = self.shared.plan.acks == 0 && missing > 0;
+            let behind = self.shared.plan.acks == 0 || self.shared.plan.transactions.is_some();
+            let awaited = behind && missing > 0;
             if !awaited || begun.elapsed() > UNANSWERED_LIMIT {
                 break;
             }

@@ -92,6 +92,11 @@ impl Producer {
         self
     }
 
+    /// Where it sends.
+    pub fn connection(&self) -> usize {
+        self.connection
+    }
+
     /// Takes the other requests, where there are any. Nothing may be in flight.
     ///
     /// # Panics

@@ -384,16 +384,23 @@ impl<'a> Worker<'a> {
 
     /// Until every request that was due is sent and answered. Consumers go on meanwhile.
     fn drain(&mut self, mut last: Instant) -> Result<()> {
-        while self.roles.unfinished() > 0 {
+        while self.left() > 0 {
             self.fill();
-            let before = self.roles.unfinished();
+            let before = self.left();
             self.turn(TURN)?;
-            if self.roles.unfinished() < before {
+            if self.left() < before {
                 last = Instant::now();
             }
             self.alive(last)?;
         }
         Ok(())
+    }
+
+    /// Requests that are due or open, and connections that have not sent everything.
+    fn left(&mut self) -> u64 {
+        let outputs = self.driver.outputs();
+        let queued = |producer: &&Producer| outputs.queued(producer.connection());
+        self.roles.unfinished() + self.roles.producers.iter().filter(queued).count() as u64
     }
 
     fn alive(&self, last: Instant) -> Result<()> {
