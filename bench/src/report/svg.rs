@@ -154,9 +154,10 @@ impl Scale {
         }
         let _ = write!(
             out,
-            "<text x=\"{:.1}\" y=\"{HEIGHT}\" text-anchor=\"middle\">{}</text>\
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
              <text x=\"12\" y=\"{:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 12 {:.1})\">{}</text>",
             (LEFT + WIDTH - RIGHT) / 2.0,
+            HEIGHT - 3.0,
             text(frame.x),
             HEIGHT / 2.0,
             HEIGHT / 2.0,
