@@ -9,6 +9,7 @@ mod ledger;
 mod observe;
 mod plan;
 mod producer;
+mod roles;
 mod shape;
 mod shared;
 mod stats;

@@ -11,11 +11,12 @@ use millstream::wire::messages::metadata::MetadataRequest;
 use super::consumer::Consumer;
 use super::plan::Reading;
 use super::producer::{Producer, Schedule};
+use super::roles::{Lane, Roles};
 use super::shape::Wrapping;
 use super::shared::{Message, Phase, Shared};
 use super::stats::{Stats, nanos};
 use super::transactor::Transactor;
-use crate::client::{Driver, Frame, Outputs, Response};
+use crate::client::{Driver, Frame};
 
 /// One wait for events; bounds how late phases and intervals are noticed.
 const TURN: Duration = Duration::from_millis(10);
@@ -25,15 +26,6 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const CATCH_UP: Duration = Duration::from_secs(15);
 /// Each idle connection is asked once in so many seconds.
 const POKE_SECONDS: f64 = 30.0;
-
-/// Whose connection one is.
-#[derive(Clone, Copy)]
-enum Lane {
-    Producer(usize),
-    Transactor(usize),
-    Consumer(usize),
-    Idle,
-}
 
 /// The thread.
 pub struct Worker<'a> {
@@ -47,14 +39,6 @@ pub struct Worker<'a> {
     /// Requests that became due on this thread.
     due: u64,
     schedules: Vec<Schedule>,
-}
-
-/// Everybody who gets answers.
-struct Roles {
-    producers: Vec<Producer>,
-    transactors: Vec<Transactor>,
-    consumers: Vec<Consumer>,
-    stats: Stats,
 }
 
 impl<'a> Worker<'a> {
@@ -432,41 +416,5 @@ impl<'a> Worker<'a> {
 
     fn tell(&self, message: Message) -> Result<()> {
         self.out.send(message).ok().context("nobody conducts this run any more")
-    }
-}
-
-impl Roles {
-    fn unfinished(&self) -> u64 {
-        let producers = self.producers.iter().map(Producer::unfinished).sum::<u64>();
-        producers + self.transactors.iter().map(Transactor::unfinished).sum::<u64>()
-    }
-
-    fn answer(
-        &mut self,
-        shared: &Shared,
-        lane: Lane,
-        response: &Response<'_>,
-        outputs: &mut Outputs,
-    ) -> Result<()> {
-        let stats = &mut self.stats;
-        match lane {
-            Lane::Producer(index) => {
-                let producer = &mut self.producers[index];
-                producer.answer(shared, response, stats)?;
-                producer.fill(shared, outputs, stats);
-            }
-            Lane::Transactor(index) => {
-                let transactor = &mut self.transactors[index];
-                transactor.answer(shared, response, stats)?;
-                transactor.advance(shared, outputs, stats);
-            }
-            Lane::Consumer(index) => {
-                let consumer = &mut self.consumers[index];
-                consumer.answer(shared, response, stats)?;
-                consumer.ask(shared, outputs)?;
-            }
-            Lane::Idle => stats.pokes += 1,
-        }
-        Ok(())
     }
 }
