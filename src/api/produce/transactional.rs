@@ -3,12 +3,13 @@
 
 use super::{Planned, RefusedBatch};
 use crate::api::Call;
+use crate::cluster::image::MetadataImage;
 use crate::txn::handle::Support;
 use crate::txn::transaction::{Identity, Participant};
 use crate::wire::ErrorCode;
 use millstream_io::runtime::sleep;
 use millstream_io::units::ProducerStamp;
-use millstream_shards::message::{Append, TransactionQuery, TransactionState};
+use millstream_shards::message::{Append, TransactionQuery, TransactionState, VerificationGuard};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -52,8 +53,9 @@ fn one_producer(places: &[usize], appends: &[Append]) -> Option<Identity> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// While the last transaction is not complete its producer need not be told: soon it is. Then all is
-/// asked anew, since the marker of that one clears the guards that were given before it.
+/// The partition gives out a guard before the coordinator is asked: it is good until the producer's
+/// next marker there, so that a batch that comes late opens nothing. The marker of the last transaction
+/// may be on its way, too. When it came in between, all is asked once more.
 async fn verify(
     call: &Call,
     transactional_id: &str,
@@ -62,58 +64,67 @@ async fn verify(
     appends: &mut [Append],
     refused: &mut [Option<RefusedBatch>],
 ) {
-    let config = call.image().broker.transactions.clone();
+    let support = Support::of_produce(call.version);
+    let image = call.image();
+    let config = &image.broker.transactions;
     let until = Instant::now() + Duration::from_millis(config.add_retry_ms_max);
-    while verify_once(call, transactional_id, by, places, appends, refused).await.is_soon()
-        && Instant::now() < until
-    {
-        sleep(Duration::from_millis(config.add_retry_ms)).await;
-        refused.fill_with(|| None);
+    let mut guards = guards(call, &image, by, places, appends, refused).await;
+    while !guards.is_empty() && (support == Support::AddPartitions || config.verification) {
+        let partitions = participants(&image, &guards, appends);
+        let transactions = &call.core.transactions;
+        let answers = transactions.admit(transactional_id, by, partitions, support).await;
+        // While the last transaction is not complete its producer need not be told: soon it is.
+        let is_soon = answers.contains(&Err(ErrorCode::ConcurrentTransactions));
+        let may_wait = support == Support::AddPartitions && Instant::now() < until;
+        if is_soon && may_wait {
+            sleep(Duration::from_millis(config.add_retry_ms)).await;
+            guards = self::guards(call, &image, by, places, appends, refused).await;
+            continue;
+        }
+        let is_taken = answers.iter().all(Result::is_ok);
+        for ((place, _), answer) in guards.iter().zip(answers) {
+            refused[*place] = answer.err().map(|code| refusal(code, support));
+        }
+        if !is_taken || !may_wait {
+            return;
+        }
+        let again = self::guards(call, &image, by, places, appends, refused).await;
+        if again.iter().all(|guard| guards.contains(guard)) {
+            return;
+        }
+        guards = again;
     }
 }
 
-/// What an attempt to verify came to.
-enum Verified {
-    Done,
-    /// The producer's last transaction is not complete.
-    Soon,
-}
-
-impl Verified {
-    fn is_soon(&self) -> bool {
-        matches!(self, Verified::Soon)
-    }
-}
-
-async fn verify_once(
+/// Gives the appends whose producer has no transaction open there the guard for it; which ones those
+/// are.
+async fn guards(
     call: &Call,
-    transactional_id: &str,
+    image: &MetadataImage,
     by: Identity,
     places: &[usize],
     appends: &mut [Append],
     refused: &mut [Option<RefusedBatch>],
-) -> Verified {
-    let support = Support::of_produce(call.version);
+) -> Vec<(usize, VerificationGuard)> {
     let query = |place: &usize| TransactionQuery {
         at: appends[*place].at,
         producer: by.producer,
         epoch: by.epoch,
         first: appends[*place].batch.producer().and_then(|stamp| stamp.first),
-        bumps_epoch: support == Support::AddPartitions,
+        bumps_epoch: Support::of_produce(call.version) == Support::AddPartitions,
     };
     let queries = places.iter().map(query).collect();
     let states = call.core.router.transactions(queries).await;
-    let image = call.image();
-    let (mut unverified, mut partitions): (Vec<usize>, Vec<Participant>) = Default::default();
+    let mut guards = Vec::new();
     for (place, state) in places.iter().zip(states) {
         match state {
             Ok(TransactionState::Open) => appends[*place].transaction = None,
             Ok(TransactionState::Unverified(guard)) => {
                 let append = &mut appends[*place];
                 append.transaction = Some(guard);
-                if let Some(topic) = image.topic_by_id(append.at.topic) {
-                    unverified.push(*place);
-                    partitions.push((topic.name.clone(), append.at.partition.get()));
+                // One that is deleted just now has no name that the coordinator could know.
+                if image.topic_by_id(append.at.topic).is_some() {
+                    guards.push((*place, guard));
                 }
             }
             Err(error) => {
@@ -122,18 +133,20 @@ async fn verify_once(
             }
         }
     }
-    let is_wanted = support == Support::AddPartitions || image.broker.transactions.verification;
-    if unverified.is_empty() || !is_wanted {
-        return Verified::Done;
-    }
-    let answers = call.core.transactions.admit(transactional_id, by, partitions, support).await;
-    let is_soon = answers.first() == Some(&Err(ErrorCode::ConcurrentTransactions));
-    for (place, answer) in unverified.into_iter().zip(answers) {
-        if let Err(code) = answer {
-            refused[place] = Some(refusal(code, support));
-        }
-    }
-    if is_soon && support == Support::AddPartitions { Verified::Soon } else { Verified::Done }
+    guards
+}
+
+/// The names of the partitions, in order.
+fn participants(
+    image: &MetadataImage,
+    guards: &[(usize, VerificationGuard)],
+    appends: &[Append],
+) -> Vec<Participant> {
+    let name = |(place, _): &(usize, VerificationGuard)| {
+        let at = appends[*place].at;
+        Some((image.topic_by_id(at.topic)?.name.clone(), at.partition.get()))
+    };
+    guards.iter().filter_map(name).collect()
 }
 
 /// Such errors as a producer takes as Apache Kafka's do.
