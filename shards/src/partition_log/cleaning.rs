@@ -255,3 +255,7 @@ fn oldest(segment: &Segment) -> TimestampMs {
         _ => segment.opened_at,
     }
 }
+
+#[cfg(test)]
+#[path = "cleaning_tests.rs"]
+mod tests;

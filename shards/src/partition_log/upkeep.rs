@@ -78,6 +78,11 @@ impl Tasks {
         self.saved_to
     }
 
+    #[cfg(test)]
+    pub(super) fn pretend_saved(&mut self, to: LogPosition) {
+        (self.saved_to, self.save_due) = (to, false);
+    }
+
     pub(super) fn is_manifest_in_work(&self) -> bool {
         self.manifest_in_work
     }

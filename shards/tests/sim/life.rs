@@ -2,7 +2,7 @@
 //! test, all driven by the seed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -147,6 +147,8 @@ pub struct Life<'a> {
     /// A pass is under way.
     cleaning: Rc<Cell<bool>>,
     cleaners: Cleaners,
+    /// Where the last reader of a compacted partition stopped: another goes on there.
+    stopped: HashMap<usize, i64>,
     /// Reads that were told that their records are deleted.
     pub reads_refused: u64,
 }
@@ -233,6 +235,7 @@ impl<'a> Life<'a> {
                 dedupe_bytes: 200 + plan.limits.tail_bytes_max / 8,
                 ..CleanerConfig::default()
             }),
+            stopped: HashMap::new(),
             reads_refused: 0,
         }
     }
@@ -704,7 +707,10 @@ impl<'a> Life<'a> {
         let partition = rng.index(self.plan.partitions);
         let from = if rng.chance(80) { model.log_start(partition) } else { 0 };
         let left = self.high_watermark(partition) - from;
-        let offset = from + rng.below(left.unsigned_abs() + 1) as i64;
+        let offset = match self.stopped.get(&partition) {
+            Some(stopped) if rng.chance(60) => *stopped,
+            _ => from + rng.below(left.unsigned_abs() + 1) as i64,
+        };
         self.read(partition, offset, Isolation::ReadUncommitted, 1 + rng.below(30_000), model);
     }
 
@@ -787,6 +793,9 @@ impl<'a> Life<'a> {
                     // The power may have gone since: what was promised is gone with it.
                     if self.disk.is_powered() {
                         let to = model.saw(partition, offset, &bytes_of(&plan), sure)?;
+                        if self.plan.compacted {
+                            self.stopped.insert(partition, to);
+                        }
                         if isolation == Isolation::ReadCommitted && !model.producers_forgotten {
                             model.claims.add(partition, (offset, to), &plan)?;
                         }
