@@ -180,6 +180,8 @@ STAGES = [
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
           with_java("wirediff.py", "{bootstrap}"), 300, settings={"auto.create.topics.enable": "false"}),
     Stage("dumplog", "Apache Kafka's own tool reads our log files", with_clients("dumplog.py", "{binary}", "{reference}"), 300),
+    Stage("compaction", "real clients and Apache Kafka's own tool read compacted logs, also over a kill",
+          with_clients("compaction.py", "{binary}", "{reference}"), 400),
     Stage("fault", "kills, power cuts, full and failing disks, damaged files, strangers and storms take nothing back",
           fault_bench("{binary}"), 1500),
     Stage("figures", "CPU a message, commits over many partitions, idle and start, with a tolerance for busy machines",
