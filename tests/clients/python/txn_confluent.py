@@ -6,7 +6,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from txn_common import MANY, PARTITIONS, TIMEOUT_MS, Stopped, aborts, main, show
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS, QUIET_SECONDS = 30, 20
 
 
 def producer(bootstrap, name):
@@ -55,6 +55,7 @@ def pipe(bootstrap, source, target, group, name):
                        "isolation.level": "read_committed", "auto.offset.reset": "earliest", "session.timeout.ms": 6000,
                        "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 100, "partition.assignment.strategy": "range"})
     reader.subscribe([source])
+    late = time.monotonic() + QUIET_SECONDS
     while not stopped:
         found = reader.consume(MANY, timeout=0.2)
         # What concerns connections passes; the client connects again by itself.
@@ -63,7 +64,10 @@ def pipe(bootstrap, source, target, group, name):
             raise KafkaException(wrong[0])
         records = [m for m in found if not m.error()]
         if not records:
+            if time.monotonic() > late:
+                raise TimeoutError("no record came for long")
             continue
+        late = time.monotonic() + QUIET_SECONDS
         try:
             client.begin_transaction()
             for message in records:
