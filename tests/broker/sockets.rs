@@ -66,7 +66,11 @@ fn api_versions_of_tomorrow_is_answered_in_the_oldest_form() {
     assert_eq!(response.error_code, 0);
     let produce = response.api_keys.iter().find(|api| api.api_key == 0).unwrap();
     assert_eq!((produce.min_version, produce.max_version), (0, 13));
-    assert!(response.finalized_features.is_empty());
+    let features: Vec<_> =
+        response.finalized_features.iter().map(|f| (f.name, f.max_version_level)).collect();
+    assert_eq!(features, [("transaction.version", 2)]);
+    let names = |r: &ApiVersionsResponse<'_>| r.supported_features.len();
+    assert_eq!((names(&response), names(&client.call(3, &request).decode(3))), (1, 0));
     let request = ApiVersionsRequest { client_software_name: "b ad", ..request };
     let body = client.call(3, &request);
     assert_eq!(body.decode::<ApiVersionsResponse<'_>>(3).error_code, 42);
