@@ -678,6 +678,9 @@ impl<'a> Life<'a> {
                         || matches!(phase, Phase::Open { failed: true, .. }) => {}
                 (Err(AppendError::InvalidTxnState { .. }), Kind::Batch)
                     if matches!(phase, Phase::Open { failed: true, .. }) => {}
+                // A disk without room for their snapshot: the transaction begins in its middle now.
+                (Err(AppendError::OutOfOrderSequence { .. }), Kind::Batch)
+                    if model.producers_forgotten => {}
                 (
                     Err(
                         AppendError::InvalidProducerEpoch { .. }
