@@ -276,10 +276,11 @@ impl Segments {
         }
     }
 
-    /// `[from, to)` cut at the segments.
+    /// `[from, to)` cut at the segments. Nothing has no pieces, also in the middle of a segment.
     pub fn pieces(&self, from: LogPosition, to: LogPosition) -> impl Iterator<Item = Piece> {
         let first = self.list.partition_point(|segment| segment.end() <= from);
-        let within = self.list.range(first..).take_while(move |segment| segment.start < to);
+        let reached = move |segment: &&Segment| from < to && segment.start < to;
+        let within = self.list.range(first..).take_while(reached);
         within.map(move |segment| {
             let (from, to) = (from.max(segment.start), to.min(segment.end()));
             Piece { segment: segment.id, position: segment.file_position(from), from, to }
@@ -370,5 +371,28 @@ impl Segments {
     /// Takes the oldest segment off: its records were given up.
     pub fn pop_first(&mut self) -> Option<Segment> {
         self.list.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_io::units::LeaderEpoch;
+
+    #[test]
+    fn nothing_has_no_pieces_wherever_it_lies() {
+        let (now, mut segments) = (TimestampMs::new(1), Segments::default());
+        let base = Offset::at(0);
+        segments.open(SegmentId::new(LeaderEpoch::at(0), base), LogPosition::ZERO, now);
+        segments.append(base, Offset::at(1), 4096, now, now);
+        segments.append(Offset::at(1), Offset::at(2), 100, now, now);
+        let cut = |from, to| {
+            let at = |bytes| LogPosition::ZERO.add(bytes);
+            segments.pieces(at(from), at(to)).map(|piece| piece.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(0, 4096), [4096]);
+        for at in [0, 4096, 4196] {
+            assert_eq!(cut(at, at), [] as [usize; 0], "a large run ends there, with more behind");
+        }
     }
 }
