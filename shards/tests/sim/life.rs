@@ -14,8 +14,8 @@ use millstream_io::journal::{JournalRing, JournalState, RingLimits};
 use millstream_io::runtime::{Reply, oneshot};
 use millstream_io::segment::Listing;
 use millstream_io::units::{
-    LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, ShardId, TimestampMs,
-    TopicId, TopicPartition,
+    LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, SegmentId, Sequence, ShardId,
+    TimestampMs, TopicId, TopicPartition,
 };
 use millstream_shards::clean_task::{CleanerConfig, Cleaners, clean_next};
 use millstream_shards::commit_task::commit;
@@ -939,11 +939,13 @@ impl<'a> Life<'a> {
             let dir = dir.partition(&open.topic_name, open.at.partition);
             let listing = Listing::read(&self.disk, &dir).map_err(|error| error.to_string())?;
             let start = model.log_start(partition);
-            let kept = listing.segments.get(1).is_some_and(|next| next.base.get() <= start);
             // What a pass could not remove when it was broken off, the next start does.
             let broken_off = self.metrics().cleaning.broken_off > 0;
+            let counts = |id: &SegmentId| !(broken_off && id.cleaned.is_some());
+            let mut segments = listing.segments.iter().filter(|id| counts(id));
+            let kept = segments.nth(1).is_some_and(|next| next.base.get() <= start);
             let mut orphans = listing.orphans();
-            orphans.retain(|(id, _)| !(broken_off && id.cleaned.is_some()));
+            orphans.retain(|(id, _)| counts(id));
             if kept || !orphans.is_empty() {
                 let names = (&listing.segments, orphans);
                 return Err(format!("p{partition}: left below the log start @{start}: {names:?}"));
