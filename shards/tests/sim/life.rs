@@ -188,8 +188,11 @@ impl Producer {
 
     /// The broker was started again: nobody will answer, so everything is sent again.
     pub fn reconnect(&mut self) {
-        for sent in self.window.iter_mut().filter(|sent| sent.state == SentState::Waiting) {
-            sent.state = SentState::Failed;
+        for sent in &mut self.window {
+            if sent.state == SentState::Waiting {
+                sent.state = SentState::Failed;
+            }
+            sent.behind = None;
         }
         self.retry = !self.window.is_empty();
     }
