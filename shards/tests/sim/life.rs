@@ -1019,6 +1019,8 @@ fn take_answer(
             Ok(())
         }
         (error, _) if is_open(&error) => Ok(()),
+        // It is stored, and the broker knows no more than what came behind it.
+        (AppendError::OutOfOrderSequence { .. }, _) if model.producers_forgotten => Ok(()),
         (error, _) => {
             let (pid, state) = (producer.pid, model.batches[id as usize].state);
             Err(format!("batch {id} of producer {pid}: {error}; it is {state:?}"))
