@@ -66,6 +66,7 @@ mod transactions;
 mod txn_offset_commit;
 mod write_txn_markers;
 
+use crate::authorizer::principal::Principal;
 use crate::cluster::change::Refused;
 use crate::cluster::controller_task::ControllerHandle;
 use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
@@ -173,8 +174,29 @@ pub struct Caller {
     pub host: IpAddr,
     /// The listener that the connection came in by; its name decides which addresses are told.
     pub listener: Rc<str>,
+    /// Whom it acts as; a login changes that.
+    principal: RefCell<Rc<Principal>>,
     /// Set when the peer sends no more: who waits for something to happen should answer now.
     pub hurry: Hurry,
+}
+
+impl Caller {
+    /// A caller who has not logged in.
+    pub fn new(connection: u64, host: IpAddr, listener: Rc<str>) -> Caller {
+        let principal = RefCell::new(Rc::new(Principal::ANONYMOUS));
+        Caller { connection, host, listener, principal, hurry: Hurry::default() }
+    }
+
+    /// Whom the connection acts as now. A request that is under way keeps whom it asked for.
+    pub fn principal(&self) -> Rc<Principal> {
+        self.principal.borrow().clone()
+    }
+
+    /// A login has shown who this is. Who logs in anew must be who was here before, which the
+    /// caller of this asks [`Caller::principal`] for.
+    pub fn set_principal(&self, principal: Rc<Principal>) {
+        *self.principal.borrow_mut() = principal;
+    }
 }
 
 /// A flag that can be awaited, on one core.

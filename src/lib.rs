@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod api;
+pub mod authorizer;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -339,7 +339,7 @@ fn floor_of_room(room: &str) -> Option<u8> {
         "session" | "mqtt" | "admin" => 5,
         "api" => 4,
         "group" | "txn" | "cluster" | "replication" => 3,
-        "wire" | "security" | "quota" | "config" => 2,
+        "wire" | "authorizer" | "quota" | "config" => 2,
         "millstream_shards" => 1,
         "millstream_io" => 0,
         _ => return None,

@@ -12,7 +12,7 @@ use super::marks::{Marks, Reading};
 use super::memory::Held;
 use super::pipeline::{InFlight, Pipeline, Work};
 use super::send::Sender;
-use crate::api::{self, Answer, Call, Caller, Close, Hurry};
+use crate::api::{self, Answer, Call, Caller, Close};
 use crate::wire::frame::FrameError;
 use bytes::Bytes;
 use futures_lite::future::{poll_once, zip};
@@ -31,7 +31,7 @@ pub async fn serve(conn: Conn, door: Rc<Door>, listener: Rc<str>, ticket: Ticket
     let (reader, writer) = conn.split();
     let session = Rc::new(Session {
         peer,
-        caller: Rc::new(Caller { connection, host: peer.ip(), listener, hurry: Hurry::default() }),
+        caller: Rc::new(Caller::new(connection, peer.ip(), listener)),
         pipeline: Pipeline::default(),
         marks: Marks::new(door.beat.get()),
         closer: reader.closer(),

@@ -1,0 +1,3 @@
+//! Who may do what: the principals that clients act as.
+
+pub mod principal;
