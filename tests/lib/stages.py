@@ -101,6 +101,14 @@ def with_kafka_python_suite():
     return [PYTHON, client("kafka_python_suite.py"), "{bootstrap}", "{reference}"]
 
 
+def with_kgo(*args):
+    """It is built before its time runs, unless that was done beside earlier stages."""
+    def command():
+        tools.call([PYTHON, client("kgo_suite.py"), "--build"])
+        return [PYTHON, client("kgo_suite.py"), "{bootstrap}", *args, "{reference}"]
+    return command
+
+
 def with_rust_suite(path, *args):
     def command():
         tools.rust_command()
@@ -139,6 +147,8 @@ RDKAFKA = {"num.partitions": "3", "node.id": "0"}
 KAFKA_PYTHON = {"num.partitions": "4", "node.id": "0", "advertised.listeners": "PLAINTEXT://{bootstrap}",
                 "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
+KGO = {"group.initial.rebalance.delay.ms": "0"}
+
 STAGES = [
     Stage("fmt", "the Rust sources are formatted", cargo("fmt", "--all", "--check"), 120, rust=True),
     Stage("clippy", "no lint is left", cargo("clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"), 1200, rust=True),
@@ -168,6 +178,8 @@ STAGES = [
     Stage("kafka-python-suite", "kafka-python's own integration tests", with_kafka_python_suite, 300, settings=KAFKA_PYTHON),
     Stage("rust-rdkafka-suite", "rust-rdkafka's own tests", with_rust_suite("rdkafka_suite.py", "{reference}"), 300, settings=RDKAFKA,
           built_by=builder("rdkafka_suite.py")),
+    Stage("kgo", "franz-go's own tests of its client, with its chains of groups that hand records on exactly once", with_kgo(), 300,
+          settings=KGO, built_by=builder("kgo_suite.py")),
     Stage("librdkafka", "librdkafka's own test suite", with_librdkafka(), 900, settings=LIBRDKAFKA, long=True),
     Stage("librdkafka-consumer", "what of librdkafka's tests concerns groups, with the consumer protocol",
           with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),
@@ -195,6 +207,7 @@ STAGES = [
                 "--nocapture", "--test-threads=1", "_measured"), 3000, rust=True, long=True),
     Stage("librdkafka-long", "those of librdkafka's tests that measure time, one by one",
           with_librdkafka("--when", "long"), 300, settings=LIBRDKAFKA, long=True),
+    Stage("kgo-long", "the same, half a million records through every chain", with_kgo("--long"), 1800, settings=KGO, long=True),
     Stage("txn-rules-long", "a producer id uses up its epochs",
           [PYTHON, client("txnrules.py"), "{bootstrap}", "--long", "--only", "worn_out", "{reference}"], 1800, settings=TRANSACTIONS, long=True),
     Stage("transactions-long", "the same for eight times as long, through every reader",
