@@ -43,15 +43,16 @@ class Wrong(Exception):
 class Client:
     """A program with the verbs of python/txn_common.py.
 
-    `pipes`: it has that one, too. `unshaken`: it is exactly once over a kill of the broker, too. Others are not,
+    `pipes`, `writes`: which of them it has. `unshaken`: it is exactly once over a kill of the broker, too. Others are not,
     with Apache Kafka 4.3.1 either: aiokafka and kafkajs do not ask for stable offsets (KIP-447), and may read one
     whose commit is on its way; franz-go was seen to repeat a transaction whose commit got no answer.
     `wants_order`: it takes the list of aborted transactions to be in the order of their first offsets, which
     Apache Kafka's is not.
     """
 
-    def __init__(self, name, command, pipes=True, unshaken=False, wants_order=False):
-        self.name, self._command, self.pipes, self.unshaken, self.wants_order = name, command, pipes, unshaken, wants_order
+    def __init__(self, name, command, pipes=True, unshaken=False, wants_order=False, writes=True):
+        self.name, self._command, self.pipes, self.writes = name, command, pipes, writes
+        self.unshaken, self.wants_order = unshaken, wants_order
 
     def command(self, verb, *args):
         return self._command() + [verb, *map(str, args)]
@@ -63,6 +64,8 @@ def _python(name):
 
 CLIENTS = [
     Client("java", lambda: tools.java_command("Transact", heap="128m"), unshaken=True),
+    Client("java-in-a-consumer-group", lambda: tools.java_command("-Dgroup.protocol=consumer", "Transact", heap="128m"), unshaken=True,
+           writes=False),
     Client("confluent-kafka", _python("txn_confluent.py"), unshaken=True),
     Client("aiokafka", _python("txn_aio.py")),
     Client("kafka-python", _python("txn_kafkapython.py"), pipes=False),
@@ -496,10 +499,11 @@ def main():
         with check("all clients write transactions at once") as going:
             if going or check.only in " sees what was committed":
                 topic = house.topic()
-                values, aborted = written(house, clients, topic)
-                all_readers(house, clients, topic, values, aborted, "at first")
+                writers = [c for c in clients if c.writes]
+                values, aborted = written(house, writers, topic)
+                all_readers(house, writers, topic, values, aborted, "at first")
                 house.killed()
-                last = clients if args.long else clients[:2]
+                last = writers if args.long else writers[:2]
                 all_readers(house, last, topic, values, aborted, "after a kill -9 of the broker")
         with check(survives.__doc__) as going:
             if going:

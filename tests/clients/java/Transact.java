@@ -27,7 +27,10 @@ import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** kafka-clients with transactions. The verbs are told in ../python/txn_common.py. */
+/**
+ * kafka-clients with transactions. The verbs are told in ../python/txn_common.py. With -Dgroup.protocol=consumer the
+ * pipe's group is of that protocol (KIP-848).
+ */
 public final class Transact {
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true);
 
@@ -66,10 +69,15 @@ public final class Transact {
         p.put("reconnect.backoff.max.ms", "200");
         if (group != null) {
             p.put("group.id", group);
-            p.put("group.instance.id", instance);
             p.put("max.poll.records", "20");
-            p.put("session.timeout.ms", "6000");
-            p.put("heartbeat.interval.ms", "500");
+            if ("consumer".equals(System.getProperty("group.protocol"))) {
+                // Not static: of this protocol a killed one's place is not free before its session ends.
+                p.put("group.protocol", "consumer");
+            } else {
+                p.put("group.instance.id", instance);
+                p.put("session.timeout.ms", "6000");
+                p.put("heartbeat.interval.ms", "500");
+            }
         }
         return new KafkaConsumer<>(p, new StringDeserializer(), new StringDeserializer());
     }
