@@ -16,28 +16,30 @@
 
 #![allow(clippy::expect_used, reason = "a broken expectation is the failure of the test")]
 
+#[path = "sim/covered.rs"]
+mod covered;
 #[path = "sim/executor.rs"]
 mod executor;
 #[path = "sim/life.rs"]
 mod life;
 #[path = "sim/model.rs"]
 mod model;
+#[path = "sim/plan.rs"]
+mod plan;
 #[path = "sim/transactions.rs"]
 mod transactions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use life::{End, Life, Plan, Producer, ROOT, opens, recover_config};
+use covered::Covered;
+use life::{End, Life, Producer};
 use millstream_io::disk::Disk;
 use millstream_io::disk_sim::{CrashMode, SimDisk, SimRng};
-use millstream_io::journal::RingLimits;
 use millstream_io::recovery::RecoveryReport;
-use millstream_shards::limits::ShardLimits;
-use millstream_shards::message::{Compaction, PartitionConfig};
-use millstream_shards::metrics::Metrics;
 use millstream_shards::recover::{Recovered, recover};
-use model::{Keys, Model, Verdict};
+use model::{Model, Verdict};
+use plan::{Plan, ROOT, opens, recover_config};
 use transactions::Client;
 
 /// Seeds of a run that asks for no number.
@@ -86,108 +88,6 @@ fn with_transactions(seed: u64) -> bool {
     !seed.is_multiple_of(3)
 }
 
-/// How often the places that matter were reached.
-#[derive(Debug, Default)]
-struct Covered {
-    lives: u64,
-    crashes: u64,
-    stops: u64,
-    recoveries_cut: u64,
-    scanned_bytes: u64,
-    replayed_bytes: u64,
-    cut_bytes: u64,
-    rounds: u64,
-    direct_bytes: u64,
-    behind_bytes: u64,
-    journal_bytes: u64,
-    journal_full: u64,
-    sealed: u64,
-    checkpoints: u64,
-    duplicates: u64,
-    refused: u64,
-    cold_reads: u64,
-    evicted_bytes: u64,
-    deletions: u64,
-    segments_deleted: u64,
-    reads_refused: u64,
-    retained: u64,
-    cleanings: u64,
-    segments_cleaned: u64,
-    cleanings_broken_off: u64,
-    markers: u64,
-    claims: u64,
-    claims_held_back: u64,
-    claims_with_aborted: u64,
-}
-
-impl Covered {
-    fn add(&mut self, metrics: &Metrics, end: End) {
-        self.cleanings += metrics.cleaning.finished;
-        self.segments_cleaned += metrics.cleaning.segments;
-        self.cleanings_broken_off += metrics.cleaning.broken_off;
-        self.deletions += metrics.deletions_total;
-        self.segments_deleted += metrics.segments_deleted_total;
-        self.retained += metrics.retention_by_time_total + metrics.retention_by_size_total;
-        self.lives += 1;
-        self.crashes += u64::from(end == End::Crash);
-        self.stops += u64::from(end == End::Stop);
-        self.rounds += metrics.rounds_total;
-        self.direct_bytes += metrics.direct_bytes_total;
-        self.behind_bytes += metrics.behind_bytes_total;
-        self.journal_bytes += metrics.journal_bytes_total;
-        self.journal_full += metrics.journal_full_total;
-        self.sealed += metrics.segments_sealed_total;
-        self.checkpoints += metrics.checkpoints_total;
-        self.duplicates += metrics.append_duplicates_total;
-        self.refused += metrics.append_refused_total;
-        self.cold_reads += metrics.cold_reads_total;
-        self.evicted_bytes += metrics.tail_evicted_bytes_total;
-        self.markers += metrics.transaction_markers_total;
-    }
-
-    fn check(&self) {
-        let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
-        let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
-        let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
-        let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
-        let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
-        let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
-        let Covered { claims, claims_held_back, claims_with_aborted, .. } = *self;
-        let all = [
-            lives,
-            crashes,
-            stops,
-            recoveries_cut,
-            scanned_bytes,
-            replayed_bytes,
-            cut_bytes,
-            rounds,
-            direct_bytes,
-            behind_bytes,
-            journal_bytes,
-            journal_full,
-            sealed,
-            checkpoints,
-            duplicates,
-            refused,
-            cold_reads,
-            evicted_bytes,
-            deletions,
-            retained,
-            segments_deleted,
-            reads_refused,
-            cleanings,
-            segments_cleaned,
-            cleanings_broken_off,
-            markers,
-            claims,
-            claims_held_back,
-            claims_with_aborted,
-        ];
-        assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
-    }
-}
-
 /// Runs one seed; a broken promise, or a panic of the code under test, names it.
 fn run_seed(seed: u64, transactions: bool, trace: bool, covered: &mut Covered) {
     let disk = SimDisk::new();
@@ -209,7 +109,7 @@ fn run_seed(seed: u64, transactions: bool, trace: bool, covered: &mut Covered) {
 fn live(seed: u64, transactions: bool, disk: &SimDisk, covered: &mut Covered) -> Verdict {
     let mut rng = SimRng::new(seed);
     disk.seed(rng.next_u64());
-    let mut plan = plan(&mut rng);
+    let mut plan = Plan::draw(&mut rng);
     plan.retain = !seed.is_multiple_of(2);
     if plan.retain {
         plan.config.retention_ms = Some(rng.below(100));
@@ -224,7 +124,7 @@ fn live(seed: u64, transactions: bool, disk: &SimDisk, covered: &mut Covered) ->
         model.clients.push(Client::new(200 + client as i64, partition, version));
     }
     if seed.is_multiple_of(3) {
-        model.compaction = Some(compact(&mut plan, &mut SimRng::new(!seed)));
+        model.compaction = Some(plan::compact(&mut plan, &mut SimRng::new(!seed)));
     }
     let mut producers: Vec<Producer> = (0..plan.partitions + 2)
         .map(|p| Producer::new(100 + p as i64, p % plan.partitions))
@@ -310,57 +210,4 @@ fn check_report(recovered: &Recovered, last: Option<End>) -> Verdict {
         )),
         _ => Ok(()),
     }
-}
-
-fn plan(rng: &mut SimRng) -> Plan {
-    let direct_bytes = 4096 + rng.below(20_000);
-    let file_bytes = (2 * (direct_bytes + 8192)).next_multiple_of(4096) + 4096 * rng.below(12);
-    let limits = ShardLimits {
-        staged_bytes_max: 20_000 + rng.below(100_000),
-        unwritten_bytes_max: 20_000 + rng.below(200_000),
-        tail_bytes_max: rng.below(100_000),
-        direct_bytes,
-        behind_bytes: 4096 + rng.below(30_000),
-        checkpoint_bytes: 10_000 + rng.below(100_000),
-        direct_files_max: 1 + rng.index(6),
-        read_files_max: 1 + rng.index(4),
-        index_bytes_max: rng.below(400),
-        ..ShardLimits::default()
-    };
-    let config = PartitionConfig {
-        segment_bytes: 32_000 + rng.below(60_000),
-        timestamp_after_max_ms: u64::MAX,
-        ..PartitionConfig::default()
-    };
-    Plan {
-        partitions: 1 + rng.index(5),
-        ring: RingLimits { file_bytes, files_max: 2 + rng.index(4) },
-        limits,
-        config,
-        value_bytes_max: 20 + rng.index(900),
-        workers: 1 + rng.index(4),
-        lives: 2 + rng.index(3),
-        steps: 100 + rng.index(1200),
-        retain: false,
-        compacted: false,
-        clients: 0,
-    }
-}
-
-/// Makes the partitions compacted ones, of small segments.
-fn compact(plan: &mut Plan, rng: &mut SimRng) -> Keys {
-    let tombstones_go = rng.chance(60);
-    plan.compacted = true;
-    plan.steps *= 2;
-    plan.lives += 1;
-    plan.partitions = 1 + rng.index(2);
-    plan.value_bytes_max = 20 + rng.index(180);
-    plan.config.segment_bytes = 8_000 + rng.below(20_000);
-    plan.config.compaction = Some(Compaction {
-        min_cleanable_ppm: u32::try_from(rng.below(500_000)).expect("small"),
-        min_lag_ms: 0,
-        max_lag_ms: if rng.chance(50) { 0 } else { u64::MAX },
-        delete_retention_ms: if tombstones_go { 0 } else { 1 << 40 },
-    });
-    Keys { count: 1 + rng.below(60), tombstones_go }
 }

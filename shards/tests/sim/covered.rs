@@ -1,0 +1,107 @@
+//! Which places the seeds reached: a simulator that never comes to a place proves nothing about it.
+
+use millstream_shards::metrics::Metrics;
+
+use super::life::End;
+
+/// How often the places that matter were reached.
+#[derive(Debug, Default)]
+pub struct Covered {
+    pub lives: u64,
+    pub crashes: u64,
+    pub stops: u64,
+    pub recoveries_cut: u64,
+    pub scanned_bytes: u64,
+    pub replayed_bytes: u64,
+    pub cut_bytes: u64,
+    pub rounds: u64,
+    pub direct_bytes: u64,
+    pub behind_bytes: u64,
+    pub journal_bytes: u64,
+    pub journal_full: u64,
+    pub sealed: u64,
+    pub checkpoints: u64,
+    pub duplicates: u64,
+    pub refused: u64,
+    pub cold_reads: u64,
+    pub evicted_bytes: u64,
+    pub deletions: u64,
+    pub segments_deleted: u64,
+    pub reads_refused: u64,
+    pub retained: u64,
+    pub cleanings: u64,
+    pub segments_cleaned: u64,
+    pub cleanings_broken_off: u64,
+    pub markers: u64,
+    pub claims: u64,
+    pub claims_held_back: u64,
+    pub claims_with_aborted: u64,
+}
+
+impl Covered {
+    pub fn add(&mut self, metrics: &Metrics, end: End) {
+        self.cleanings += metrics.cleaning.finished;
+        self.segments_cleaned += metrics.cleaning.segments;
+        self.cleanings_broken_off += metrics.cleaning.broken_off;
+        self.deletions += metrics.deletions_total;
+        self.segments_deleted += metrics.segments_deleted_total;
+        self.retained += metrics.retention_by_time_total + metrics.retention_by_size_total;
+        self.lives += 1;
+        self.crashes += u64::from(end == End::Crash);
+        self.stops += u64::from(end == End::Stop);
+        self.rounds += metrics.rounds_total;
+        self.direct_bytes += metrics.direct_bytes_total;
+        self.behind_bytes += metrics.behind_bytes_total;
+        self.journal_bytes += metrics.journal_bytes_total;
+        self.journal_full += metrics.journal_full_total;
+        self.sealed += metrics.segments_sealed_total;
+        self.checkpoints += metrics.checkpoints_total;
+        self.duplicates += metrics.append_duplicates_total;
+        self.refused += metrics.append_refused_total;
+        self.cold_reads += metrics.cold_reads_total;
+        self.evicted_bytes += metrics.tail_evicted_bytes_total;
+        self.markers += metrics.transaction_markers_total;
+    }
+
+    pub fn check(&self) {
+        let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
+        let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
+        let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
+        let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
+        let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
+        let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
+        let Covered { claims, claims_held_back, claims_with_aborted, .. } = *self;
+        let all = [
+            lives,
+            crashes,
+            stops,
+            recoveries_cut,
+            scanned_bytes,
+            replayed_bytes,
+            cut_bytes,
+            rounds,
+            direct_bytes,
+            behind_bytes,
+            journal_bytes,
+            journal_full,
+            sealed,
+            checkpoints,
+            duplicates,
+            refused,
+            cold_reads,
+            evicted_bytes,
+            deletions,
+            retained,
+            segments_deleted,
+            reads_refused,
+            cleanings,
+            segments_cleaned,
+            cleanings_broken_off,
+            markers,
+            claims,
+            claims_held_back,
+            claims_with_aborted,
+        ];
+        assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
+    }
+}
