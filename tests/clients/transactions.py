@@ -4,8 +4,9 @@ Starts brokers of its own and kills them. Every client writes transactions that
 commit and abort, every reader of committed records sees the committed ones
 alone, before and after a kill -9 of the broker; each client that can carries
 records from topic to topic, exactly once, while it and the broker are killed
-again and again; Apache Kafka's kafka-transactions finds and aborts what hangs.
-`--seed` repeats the moments of the kills.
+again and again, and while it stands still for longer than its transaction may
+last; Apache Kafka's kafka-transactions finds and aborts what hangs. `--seed`
+repeats the moments of the kills.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from stages import TRANSACTIONS  # noqa: E402
 PARTITIONS, COUNT = 3, 9
 WRITE_SECONDS_MAX, READ_SECONDS_MAX, DRAIN_SECONDS_MAX, STOP_SECONDS_MAX = 120, 60, 120, 40
 CLIENT_KILL_SECONDS, BROKER_KILL_SECONDS = 3, 4
+FREEZE_SECONDS, CLOSED_SECONDS_MAX = 12, 5  # their transactions may last ten
 
 
 class Wrong(Exception):
@@ -308,6 +310,17 @@ class Pipe:
         self.process.kill()
         self.process.wait()
 
+    def open_ends(self, seconds):
+        """{partition: (last stable offset, end)} where they differ, for at most so long."""
+        deadline = time.monotonic() + seconds
+        with self.house.connect() as admin:
+            while True:
+                ends = {p: (end_offset(admin, self.target, p, READ_COMMITTED), end_offset(admin, self.target, p)) for p in range(PARTITIONS)}
+                ends = {p: found for p, found in ends.items() if found[0] != found[1]}
+                if not ends or time.monotonic() > deadline:
+                    return ends
+                time.sleep(0.1)
+
     def last_words(self):
         self.words.seek(0)
         return " | ".join(line.strip() for line in self.words.read().decode(errors="replace").splitlines()
@@ -341,13 +354,7 @@ def piped(house, clients, seconds, chance, broker_too):
     """All pipes at once under kills of the clients, and of the broker if `broker_too`; one check each."""
     pipes = [Pipe(house, client) for client in clients]
     try:
-        began = time.monotonic()
-        while any(not re.search(rb'"committed"', words_of(pipe)) for pipe in pipes):  # all are at work
-            for pipe in pipes:
-                pipe.kept_running()
-            if time.monotonic() - began > 60:
-                break
-            time.sleep(0.1)
+        until_at_work(pipes)
         began = time.monotonic()
         kills = collections.Counter()
         due = {id(pipe): began + CLIENT_KILL_SECONDS * chance.uniform(0.5, 1.5) for pipe in pipes}
@@ -376,6 +383,42 @@ def piped(house, clients, seconds, chance, broker_too):
         for pipe in pipes:
             pipe.feed.stopping.set()
             pipe.kill()
+
+
+def frozen(house, clients, chance):
+    """F11: pipes that stand still for longer than their transactions, and their places in the group, last; one check each."""
+    pipes = [Pipe(house, client) for client in clients]
+    try:
+        until_at_work(pipes)
+        for pipe in pipes:
+            time.sleep(chance.uniform(0, 0.2))  # somewhere in a transaction
+            pipe.kept_running()
+            pipe.process.send_signal(signal.SIGSTOP)
+        time.sleep(FREEZE_SECONDS)
+        open_ends = {pipe.client.name: pipe.open_ends(CLOSED_SECONDS_MAX) for pipe in pipes}
+        for pipe in pipes:
+            pipe.process.send_signal(signal.SIGCONT)
+        time.sleep(2)
+        for pipe in pipes:
+            with check(f"{pipe.client.name} carries every record exactly once, in order, over a sleep that outlasts its transaction") as going:
+                if going:
+                    if found := open_ends[pipe.client.name]:
+                        raise Wrong(f"partitions with last stable offset and end before it woke up: {found}")
+                    pipe.drained()
+                    print(f"     {pipe.client.name}: {sum(pipe.feed.ends.values())} records, started {pipe.starts} times", flush=True)
+    finally:
+        for pipe in pipes:
+            pipe.feed.stopping.set()
+            pipe.kill()
+
+
+def until_at_work(pipes):
+    """Each has committed something, or had a minute for it."""
+    deadline = time.monotonic() + 60
+    while any(not re.search(rb'"committed"', words_of(pipe)) for pipe in pipes) and time.monotonic() < deadline:
+        for pipe in pipes:
+            pipe.kept_running()
+        time.sleep(0.1)
 
 
 def words_of(pipe):
@@ -512,6 +555,8 @@ def main():
             for unshaken, seconds in ((True, 15), (False, 8)):
                 if pipes := [c for c in clients if c.pipes and c.unshaken == unshaken]:
                     piped(house, pipes, seconds * (8 if args.long else 1), chance, unshaken)
+            if pipes := [c for c in clients if c.pipes and c.unshaken]:
+                frozen(house, pipes, chance)
     finally:
         house.broker.kill()
     if args.only in operators.__doc__:
