@@ -1,10 +1,10 @@
 //! AddOffsetsToTxn (key 25): adds the partition that keeps a group's offsets to a transaction. KIP-98.
 
 use super::groups::make_offsets_topic;
-use super::transactions::{fenced_as, identity};
+use super::transactions::{fenced_as, identity, patience};
 use super::{Answer, Call, Close};
 use crate::group::placement::{OFFSETS_TOPIC, partition_of};
-use crate::txn::ask::{Add, Ask};
+use crate::txn::ask::Add;
 use crate::txn::transaction::Protocol;
 use crate::wire::ErrorCode;
 use crate::wire::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
@@ -30,5 +30,6 @@ async fn add(call: &Call, request: &AddOffsetsToTxnRequest<'_>) -> Result<ErrorC
     let partitions = vec![(OFFSETS_TOPIC.into(), partition_of(request.group_id, count))];
     let by = identity(request.producer_id, request.producer_epoch)?;
     let add = Add { by, partitions, protocol: Protocol::V0 };
-    call.core.transactions.ask(request.transactional_id, |reply| Ask::Add(add, reply)).await
+    let patience = patience(&call.image());
+    call.core.transactions.add(request.transactional_id, add, patience).await
 }

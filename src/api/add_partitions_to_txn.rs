@@ -5,7 +5,7 @@
 //! their clients, many at a time.
 
 use super::topics::is_internal;
-use super::transactions::{fenced_as, identity};
+use super::transactions::{fenced_as, identity, patience};
 use super::{Answer, Call, Close};
 use crate::cluster::image::MetadataImage;
 use crate::txn::ask::{Add, Ask};
@@ -134,7 +134,8 @@ async fn added(
 ) -> Result<ErrorCode, ErrorCode> {
     let protocol = if call.version < BROKERS_SINCE { Protocol::V0 } else { Protocol::V2 };
     let add = Add { by, partitions, protocol };
-    call.core.transactions.ask(wanted.transactional_id, |reply| Ask::Add(add, reply)).await
+    let patience = patience(&call.image());
+    call.core.transactions.add(wanted.transactional_id, add, patience).await
 }
 
 async fn verified(

@@ -3,6 +3,7 @@
 use super::groups::make_internal_topic;
 use super::{Call, error_codes};
 use crate::cluster::change::Refused;
+use crate::cluster::image::MetadataImage;
 use crate::txn::ask::Ask;
 use crate::txn::limits::MESSAGE_BYTES_MAX;
 use crate::txn::placement::TRANSACTIONS_TOPIC;
@@ -11,6 +12,7 @@ use crate::wire::ErrorCode;
 use millstream_io::runtime::Promise;
 use millstream_io::units::{ProducerEpoch, ProducerId};
 use millstream_io::{log_limited, runtime::log};
+use std::time::Duration;
 
 /// Asks what is answered with an identity; with an unused producer id at hand when the coordinator
 /// says that it needs one.
@@ -29,6 +31,11 @@ pub async fn ask_for_identity(
             Err(Refusal::NeedsProducerId) => fresh = Some(fresh_id(call).await?),
         }
     }
+}
+
+/// How long an addition of partitions waits for the transaction before.
+pub fn patience(image: &MetadataImage) -> Duration {
+    Duration::from_millis(image.broker.transactions.add_retry_ms_max)
 }
 
 /// The identity that a request names.

@@ -7,7 +7,7 @@
 use super::groups::{ask, name, named};
 use super::to_commit::{ToCommit, Wish};
 use super::topics::by_name;
-use super::transactions::identity;
+use super::transactions::{identity, patience};
 use super::{Answer, Call, Close};
 use crate::group::ask::{Ask, Commit, Guard, InTransaction, Verification};
 use crate::group::classic::Name;
@@ -119,7 +119,8 @@ async fn verified(
         let at = call.core.groups.partition(group).ok_or(ErrorCode::NotCoordinator)?;
         let partitions = vec![(OFFSETS_TOPIC.into(), at.partition.get())];
         let transactions = &call.core.transactions;
-        let answers = transactions.admit(transactional_id, by, partitions, support).await;
+        let how = (support, patience(&call.image()));
+        let answers = transactions.admit(transactional_id, by, partitions, how).await;
         answers.into_iter().next().unwrap_or(Err(ErrorCode::NotCoordinator))?;
     }
     Ok(Some(guard))

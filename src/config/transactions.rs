@@ -9,14 +9,15 @@ pub(super) const TRANSACTION_SETTINGS: &[Setting] = &[
         "add.partitions.to.txn.retry.backoff.max.ms",
         Allowed::Int { min: 0, max: NO_MAX },
         Some("100"),
-        "How long a batch that opens a transaction waits for the last one of its producer to be \
-         complete; then the producer is told to come again.",
+        "How long a batch, an offset or a request that adds partitions to a transaction waits for \
+         the last one of its producer to be complete; then the producer is told to come again.",
     ),
     start(
         "add.partitions.to.txn.retry.backoff.ms",
         Allowed::Int { min: 1, max: NO_MAX },
         Some("20"),
-        "How often such a batch is looked at meanwhile.",
+        "How often the coordinator is asked anew for such a batch meanwhile. It answers as soon as \
+         the last transaction is complete.",
     ),
     start(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

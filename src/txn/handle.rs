@@ -7,10 +7,11 @@ use super::placement::{TRANSACTIONS_TOPIC, partition_of};
 use super::transaction::{Identity, Participant, Protocol};
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
-use millstream_io::runtime::{Mailbox, Post, Promise, oneshot};
+use millstream_io::runtime::{Mailbox, Post, Promise, oneshot, timeout};
 use millstream_io::units::{ShardId, TopicPartition};
 use millstream_shards::router::Router;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// What one core asks another's coordinator.
 pub enum TransactionOrder {
@@ -99,15 +100,31 @@ impl Transactions {
         reply.await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
+    /// Adds partitions to a transaction. While a step of it is under way the answer is waited for, so
+    /// long at most; then, and when too many wait, it is CONCURRENT_TRANSACTIONS.
+    ///
+    /// # Errors
+    /// As [`Transactions::ask`].
+    pub async fn add(
+        &self,
+        id: &str,
+        add: Add,
+        patience: Duration,
+    ) -> Result<ErrorCode, ErrorCode> {
+        let answer = self.ask(id, |reply| Ask::Add(add, reply));
+        timeout(patience, answer).await.unwrap_or(Ok(ErrorCode::ConcurrentTransactions))
+    }
+
     /// Has it that `partitions` belong to the open transaction of `by`, or learns whether they do, for
     /// a request that writes there; one answer for each, in order. The answers are such as the
-    /// client's version understands; CONCURRENT_TRANSACTIONS means: soon.
+    /// client's version understands; CONCURRENT_TRANSACTIONS means: soon. Additions wait for as long
+    /// as in [`Transactions::add`].
     pub async fn admit(
         &self,
         id: &str,
         by: Identity,
         partitions: Vec<Participant>,
-        support: Support,
+        (support, patience): (Support, Duration),
     ) -> Vec<Result<(), ErrorCode>> {
         let count = partitions.len();
         if id.is_empty() {
@@ -116,7 +133,7 @@ impl Transactions {
         let all = match support {
             Support::AddPartitions => {
                 let add = Add { by, partitions, protocol: Protocol::V2 };
-                match self.ask(id, |reply| Ask::Add(add, reply)).await {
+                match self.add(id, add, patience).await {
                     Ok(ErrorCode::None) => Ok(vec![true; count]),
                     Ok(error) | Err(error) => Err(error),
                 }

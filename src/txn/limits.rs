@@ -11,6 +11,10 @@ pub const IDS_PER_PARTITION_MAX: usize = 100_000;
 /// transaction of so many partitions that its record is larger gets no more of them: INVALID_REQUEST.
 pub const APPEND_BYTES_MAX: usize = 8 << 20;
 
+/// Additions of partitions to one transaction that wait for a step of it, at most. Further ones are
+/// told CONCURRENT_TRANSACTIONS. Clients have 5 requests in flight; each may ask again meanwhile.
+pub const ADDING_MAX: usize = 16;
+
 /// What a batch has besides its records, and room to spare.
 pub const BATCH_OVERHEAD: usize = 1024;
 

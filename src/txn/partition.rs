@@ -8,7 +8,9 @@
 //! CONCURRENT_TRANSACTIONS. When an append fails, everything here is thrown away
 //! ([`TransactionPartition::abandon`]) and built again from the log, so nothing needs to be taken back.
 
-use super::ask::{Add, Ask, Description, End, Filter, Init, Listed};
+mod adding;
+
+use super::ask::{Ask, Description, End, Filter, Init, Listed};
 use super::limits::{IDS_PER_PARTITION_MAX, TRANSACTIONAL_ID_BYTES_MAX};
 use super::log_record::{self, LogRecord};
 use super::state::State;
@@ -18,6 +20,7 @@ use millstream_io::batch::NewRecord;
 use millstream_io::runtime::Promise;
 use millstream_io::units::TimestampMs;
 use std::collections::{BTreeSet, HashMap};
+use adding::Adding;
 use std::sync::Arc;
 
 /// A transactional id.
@@ -53,6 +56,8 @@ struct Slot {
     /// What the log says; `None` for a new id whose record is on its way.
     current: Option<Transaction>,
     step: Option<Step>,
+    /// What came while a step was under way.
+    adding: Adding,
 }
 
 /// What is under way.
@@ -72,7 +77,7 @@ enum Then {
     Initialised(Promise<Result<Identity, Refusal>>),
     /// For another producer's sake, which asks again until the transaction is aborted.
     FencedFor(Promise<Result<Identity, Refusal>>),
-    Added(Promise<ErrorCode>),
+    Added(Vec<Promise<ErrorCode>>),
     Ended(Promise<Result<Identity, Refusal>>),
     /// Nobody waits.
     Nothing,
@@ -84,9 +89,7 @@ impl Then {
             Then::Initialised(reply) | Then::FencedFor(reply) | Then::Ended(reply) => {
                 let _ = reply.send(Err(error.into()));
             }
-            Then::Added(reply) => {
-                let _ = reply.send(error);
-            }
+            Then::Added(replies) => adding::answer(replies, error),
             Then::Nothing => {}
         }
     }
@@ -135,7 +138,7 @@ impl TransactionPartition {
         let LogRecord::Id { transactional_id, transaction } = record else { return };
         match transaction {
             Some(transaction) => {
-                let slot = Slot { current: Some(*transaction), step: None };
+                let slot = Slot::new(Some(*transaction));
                 self.ids.insert(transactional_id.into(), slot);
             }
             None => drop(self.ids.remove(transactional_id.as_str())),
@@ -165,7 +168,7 @@ impl TransactionPartition {
         }
         match ask {
             Ask::Init(init, reply) => self.init(id, &init, reply, now),
-            Ask::Add(add, reply) => self.add(id, &add, reply, now),
+            Ask::Add(add, reply) => self.add(id, add, reply, now),
             Ask::End(end, reply) => self.end(id, &end, reply, now),
             Ask::Verify(by, partitions, reply) => {
                 let _ = reply.send(self.verify(id, by, &partitions));
@@ -221,37 +224,6 @@ impl TransactionPartition {
             // The client asks again, and is then given an epoch of its own.
             State::Ongoing => Ok(current.fenced(now)),
             _ => current.initialised(init.expected, init.fresh, init.timeout_ms, now),
-        }
-    }
-
-    fn add(
-        &mut self,
-        id: &Name,
-        add: &Add,
-        reply: Promise<ErrorCode>,
-        now: TimestampMs,
-    ) -> Option<Entry> {
-        let added = self
-            .known(id)
-            .and_then(|slot| slot.at_rest()?.added(add.by, &add.partitions, add.protocol, now));
-        match added {
-            Ok(Some(next)) => match log_record::encode(id, Some(&next)) {
-                Ok(record) if record.bytes_max() <= self.settings.record_bytes_max => {
-                    self.store(id, next, Then::Added(reply))
-                }
-                Ok(_) | Err(_) => {
-                    let _ = reply.send(ErrorCode::InvalidRequest);
-                    None
-                }
-            },
-            Ok(None) => {
-                let _ = reply.send(ErrorCode::None);
-                None
-            }
-            Err(error) => {
-                let _ = reply.send(error);
-                None
-            }
         }
     }
 
@@ -327,7 +299,7 @@ impl TransactionPartition {
     /// When another one is under way.
     fn store(&mut self, id: &Name, next: Transaction, then: Then) -> Option<Entry> {
         let record = record(id, Some(&next));
-        let slot = self.ids.entry(id.clone()).or_insert_with(|| Slot { current: None, step: None });
+        let slot = self.ids.entry(id.clone()).or_insert_with(|| Slot::new(None));
         assert!(slot.step.is_none(), "{id:?} takes two steps at once: {:?}", slot.step);
         slot.step = Some(Step::Storing(Box::new(next), then));
         Some(Entry { id: id.clone(), record })
@@ -359,13 +331,15 @@ impl TransactionPartition {
                         slot.step = Some(Step::Marking);
                         outgoing.completion = Some(completion);
                     }
-                    None => {}
+                    None => outgoing.entry = self.add_waiting(id, None, now),
                 }
                 answer(then, identity);
                 outgoing
             }
             Some(Step::Expiring) => {
-                self.ids.remove(id);
+                if let Some(slot) = self.ids.remove(id) {
+                    slot.adding.refuse(ErrorCode::InvalidProducerIdMapping);
+                }
                 Outgoing::default()
             }
             step => panic!("{id:?} was stored while {step:?}"),
@@ -380,9 +354,11 @@ impl TransactionPartition {
         self.complete(id, now)
     }
 
+    /// What waits to be added begins the next transaction at once: the record that does so says,
+    /// too, that the last one is complete.
     fn complete(&mut self, id: &Name, now: TimestampMs) -> Option<Entry> {
-        let next = self.ids.get(id)?.current.as_ref()?.completed(now);
-        self.store(id, next, Then::Nothing)
+        let complete = self.ids.get(id)?.current.as_ref()?.completed(now);
+        self.add_waiting(id, Some(complete), now)
     }
 
     /// Begins to abort what is open for too long.
@@ -420,6 +396,7 @@ impl TransactionPartition {
     pub fn abandon(&mut self, error: ErrorCode) {
         self.open.clear();
         for (_, slot) in self.ids.drain() {
+            slot.adding.refuse(error);
             if let Some(Step::Storing(_, then)) = slot.step {
                 then.refuse(error);
             }
@@ -450,6 +427,10 @@ impl TransactionPartition {
 }
 
 impl Slot {
+    fn new(current: Option<Transaction>) -> Slot {
+        Slot { current, step: None, adding: Adding::default() }
+    }
+
     /// The state, if no step is under way.
     fn at_rest(&self) -> Result<&Transaction, ErrorCode> {
         match (&self.current, &self.step) {
@@ -469,9 +450,7 @@ fn answer(then: Then, identity: Identity) {
         Then::FencedFor(reply) => {
             let _ = reply.send(Err(ErrorCode::ConcurrentTransactions.into()));
         }
-        Then::Added(reply) => {
-            let _ = reply.send(ErrorCode::None);
-        }
+        Then::Added(replies) => adding::answer(replies, ErrorCode::None),
         Then::Nothing => {}
     }
 }

@@ -68,16 +68,19 @@ async fn verify(
     let image = call.image();
     let config = &image.broker.transactions;
     let until = Instant::now() + Duration::from_millis(config.add_retry_ms_max);
+    let pause = Duration::from_millis(config.add_retry_ms);
     let mut guards = guards(call, &image, by, places, appends, refused).await;
     while !guards.is_empty() && (support == Support::AddPartitions || config.verification) {
         let partitions = participants(&image, &guards, appends);
         let transactions = &call.core.transactions;
-        let answers = transactions.admit(transactional_id, by, partitions, support).await;
+        let again = Instant::now() + pause;
+        let answers = transactions.admit(transactional_id, by, partitions, (support, pause)).await;
         // While the last transaction is not complete its producer need not be told: soon it is.
         let is_soon = answers.contains(&Err(ErrorCode::ConcurrentTransactions));
-        let may_wait = support == Support::AddPartitions && Instant::now() < until;
-        if is_soon && may_wait {
-            sleep(Duration::from_millis(config.add_retry_ms)).await;
+        let now = Instant::now();
+        if is_soon && support == Support::AddPartitions && now < until {
+            // Asked in vain, it has waited already; refused at once it has not.
+            sleep(again.saturating_duration_since(now)).await;
             guards = self::guards(call, &image, by, places, appends, refused).await;
             continue;
         }
@@ -85,7 +88,7 @@ async fn verify(
         for ((place, _), answer) in guards.iter().zip(answers) {
             refused[*place] = answer.err().map(|code| refusal(code, support));
         }
-        if !is_taken || !may_wait {
+        if !is_taken || support != Support::AddPartitions {
             return;
         }
         let again = self::guards(call, &image, by, places, appends, refused).await;

@@ -1,4 +1,6 @@
 use super::*;
+use crate::txn::ask::Add;
+use crate::txn::limits::ADDING_MAX;
 use crate::txn::transaction::Participant;
 use millstream_io::runtime::{Reply, oneshot};
 use millstream_io::units::{ProducerEpoch, ProducerId};
@@ -115,26 +117,73 @@ fn answers_wait_for_the_log_and_others_are_told_to_come_again() {
     let by = first.wait().unwrap().unwrap();
     assert_eq!((by.producer.get(), by.epoch.get()), (1, 0));
     let added = bench.add(by, 0);
-    let more = bench.add(by, 1).wait().unwrap();
-    assert_eq!(more, ErrorCode::ConcurrentTransactions);
+    let early = bench.end(by, Outcome::Commit, Protocol::V2).wait().unwrap();
+    assert_eq!(early, code(ErrorCode::ConcurrentTransactions));
     assert!(bench.durable());
     assert_eq!(added.wait().unwrap(), ErrorCode::None);
     let ended = bench.end(by, Outcome::Commit, Protocol::V2);
     assert!(bench.durable());
     let next = ended.wait().unwrap().unwrap();
     assert_eq!((next.producer.get(), next.epoch.get()), (1, 1));
-    // Markers are missing: the next transaction has to wait.
-    assert_eq!(bench.add(next, 0).wait().unwrap(), ErrorCode::ConcurrentTransactions);
     let completion = bench.marked().unwrap();
     assert_eq!((completion.by, completion.outcome), (next, Outcome::Commit));
     assert_eq!(*completion.partitions, [participant(0)].into());
-    assert_eq!(bench.add(next, 0).wait().unwrap(), ErrorCode::ConcurrentTransactions);
     assert!(bench.durable());
     let again = bench.end(by, Outcome::Commit, Protocol::V2);
     assert_eq!(again.wait().unwrap(), Ok(next), "the answer was lost");
     let added = bench.add(next, 0);
     assert!(bench.durable());
     assert_eq!(added.wait().unwrap(), ErrorCode::None);
+}
+
+/// Goal: a producer that goes on at once need not come again. Method: it adds partitions while its last
+/// transaction wants its markers, gives one of them up, and adds more while those are on their way.
+#[test]
+fn additions_wait_for_the_step_that_is_under_way_and_share_its_successor() {
+    let mut bench = Bench::new();
+    let first = bench.init(None, fresh(1));
+    bench.durable();
+    let by = first.wait().unwrap().unwrap();
+    let added = bench.add(by, 0);
+    let more = [bench.add(by, 1), bench.add(by, 1)];
+    assert!(bench.durable() && added.wait().unwrap().is_none());
+    assert!(bench.durable(), "both come in one record");
+    assert!(more.into_iter().all(|more| more.wait().unwrap().is_none()));
+    assert!(bench.waiting.is_empty());
+
+    let ended = bench.end(by, Outcome::Commit, Protocol::V2);
+    let early = bench.add(by, 2);
+    bench.durable();
+    let next = ended.wait().unwrap().unwrap();
+    drop(bench.add(next, 3));
+    let added = bench.add(next, 4);
+    let completion = bench.marked().unwrap();
+    assert_eq!(*completion.partitions, [participant(0), participant(1)].into());
+    assert_eq!(early.wait().unwrap(), ErrorCode::ProducerFenced);
+    assert!(bench.durable() && added.wait().unwrap().is_none());
+    assert!(bench.waiting.is_empty(), "one record completes the one and begins the other");
+    for _ in 0..2 {
+        let described = bench.ids.describe(&"tx".into()).unwrap();
+        assert_eq!((described.state, described.partitions), (State::Ongoing, vec![participant(4)]));
+        assert_eq!(described.identity, next);
+        bench.restart();
+    }
+}
+
+#[test]
+fn additions_beyond_those_that_may_wait_are_told_to_come_again() {
+    let mut bench = Bench::new();
+    let first = bench.init(None, fresh(1));
+    bench.durable();
+    let by = first.wait().unwrap().unwrap();
+    let _added = bench.add(by, 0);
+    let mut waiting: Vec<_> = (1..=ADDING_MAX as i32).map(|p| bench.add(by, p)).collect();
+    assert_eq!(bench.add(by, 0).wait().unwrap(), ErrorCode::ConcurrentTransactions);
+    drop(waiting.pop());
+    let last = bench.add(by, 0);
+    bench.restart();
+    assert_eq!(last.wait().unwrap(), ErrorCode::NotCoordinator);
+    assert!(waiting.into_iter().all(|one| one.wait().unwrap() == ErrorCode::NotCoordinator));
 }
 
 #[test]
@@ -203,7 +252,9 @@ fn id_that_nobody_uses_leaves_the_log_and_its_producer_learns_of_it() {
     assert_eq!(bench.waiting.len(), 1);
     let early = bench.init(None, fresh(2)).wait().unwrap();
     assert_eq!(early, code(ErrorCode::ConcurrentTransactions), "it is on its way out");
+    let added = bench.add(by, 0);
     bench.durable();
+    assert_eq!(added.wait().unwrap(), ErrorCode::InvalidProducerIdMapping);
     assert!(bench.ids.is_empty());
     let late = bench.end(by, Outcome::Abort, Protocol::V0).wait().unwrap();
     assert_eq!(late, code(ErrorCode::InvalidProducerIdMapping));

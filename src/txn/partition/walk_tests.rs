@@ -12,7 +12,7 @@ use super::*;
 use millstream_io::runtime::Reply;
 use millstream_io::units::ProducerEpoch;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
@@ -24,6 +24,10 @@ enum Move {
     Add {
         producer: usize,
         partition: i32,
+    },
+    /// A producer waits no more for what it added.
+    GiveUp {
+        producer: usize,
     },
     End {
         producer: usize,
@@ -48,6 +52,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         4 => (who(), any::<bool>())
             .prop_map(|(producer, says_who)| Move::Init { producer, says_who }),
         8 => (who(), 0..4).prop_map(|(producer, partition)| Move::Add { producer, partition }),
+        2 => who().prop_map(|producer| Move::GiveUp { producer }),
         6 => (who(), any::<bool>())
             .prop_map(|(producer, commits)| Move::End { producer, commits }),
         2 => (who(), any::<bool>())
@@ -109,6 +114,9 @@ impl World {
                 let reply = bench.add(me, partition);
                 self.maybe.insert(partition);
                 self.producers[producer].waits = Some(Waits::Add(partition, me, reply));
+            }
+            Move::GiveUp { producer } => {
+                self.producers[producer].waits.take_if(|waits| matches!(waits, Waits::Add(..)));
             }
             Move::End { producer, commits } if self.is_free(producer) => {
                 self.end(bench, producer, self.producers[producer].me, commits);
@@ -225,7 +233,14 @@ impl World {
         let allowed: BTreeSet<i32> = self.open.union(&self.maybe).copied().collect();
         assert!(marked.is_subset(&allowed), "{marked:?} have markers, of {allowed:?}");
         self.open.clear();
-        self.maybe.clear();
+        // What waits for these markers goes into the next transaction.
+        let waits = self.producers.iter().filter_map(|producer| producer.waits.as_ref());
+        self.maybe = waits
+            .filter_map(|waits| match waits {
+                Waits::Add(partition, ..) => Some(*partition),
+                Waits::Init(_) | Waits::End(..) => None,
+            })
+            .collect();
         if completion.protocol.bumps_epoch() {
             let epoch = ProducerEpoch::new(completion.by.epoch.get() - 1).unwrap();
             let by = Identity { epoch, ..completion.by };
