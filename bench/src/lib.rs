@@ -23,6 +23,8 @@ pub mod figures;
 pub mod groups;
 /// Facts about this machine that a result needs beside it.
 pub mod host;
+/// The return of many transactional ids.
+pub mod ids;
 /// Closed loops of Produce and Fetch.
 pub mod load;
 /// Questions to single functions.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, groups, micro, null, report, run, soak, workload};
+use millstream_bench::{figures, groups, ids, micro, null, report, run, soak, workload};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -28,6 +28,7 @@ millstream-bench workloads
 millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
                         [--broker PATH] [--cores N] [--data DIR] [--out JSON]
                         [--attach HOST:PORT --pid PID]
+millstream-bench ids [--ids N] [--broker PATH] [--cores N] [--data DIR] [--out JSON]
 millstream-bench soak [--minutes M] [--partitions N] [--producers N] [--mb-per-second N] [--idle N]
                       [--stall-ms MS] [--broker PATH] [--cores N|all] [--data DIR]
                       [--attach HOST:PORT --pid PID]
@@ -66,6 +67,7 @@ fn command() -> Result<bool> {
             Ok(true)
         }
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
+        "ids" => ids::run(Options::parse(words, &[])?),
         "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "count" => micro::count(Options::parse(words, &["list"])?),

@@ -24,3 +24,4 @@ pub use ledger::Faults;
 pub use observe::{Look, Observer, Usage};
 pub use plan::{IN_FLIGHT_MAX, Plan, Reading, Transactions};
 pub use stats::Stats;
+pub use transactor::await_coordinator;

@@ -13,6 +13,8 @@ FIGURES = {
     "read-cpu": ("millstream.readMbPerCpuSecond", "MB read a second of broker CPU", True),
     "cpu-message": ("millstream.brokerCpuUsPerRecord", "us of broker CPU a message", False),
     "cpu-request": ("millstream.brokerCpuUsPerRequest", "us of broker CPU a request", False),
+    # Of workloads with one request a transaction.
+    "cpu-transaction": ("millstream.brokerCpuUsPerRequest", "us of broker CPU a transaction", False),
     "p50": ("millstream.aggregatedPublishLatencyFromDue50pct", "p50, ms", False),
     "p99": ("millstream.aggregatedPublishLatencyFromDue99pct", "p99, ms", False),
     "p99.9": ("millstream.aggregatedPublishLatencyFromDue999pct", "p99.9, ms", False),

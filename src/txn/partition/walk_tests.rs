@@ -9,6 +9,7 @@
 
 use super::tests::{Bench, at, fresh};
 use super::*;
+use crate::txn::ask::Filter;
 use millstream_io::runtime::Reply;
 use millstream_io::units::ProducerEpoch;
 use proptest::prelude::*;
