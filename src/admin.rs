@@ -12,6 +12,7 @@ pub mod http;
 pub mod limits;
 mod process;
 mod render;
+mod render_coordinators;
 mod render_cores;
 mod render_groups;
 mod text;

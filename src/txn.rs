@@ -24,6 +24,7 @@ pub mod handle;
 pub mod limits;
 mod loader;
 pub mod log_record;
+pub mod metrics;
 pub mod partition;
 pub mod placement;
 pub mod state;

@@ -4,6 +4,8 @@
 
 #[path = "broker/admin.rs"]
 mod admin;
+#[path = "broker/admin_coordinators.rs"]
+mod admin_coordinators;
 #[path = "broker/admin_hostile.rs"]
 mod admin_hostile;
 #[path = "broker/compaction.rs"]

@@ -8,11 +8,15 @@
 use crate::cluster::image::MetadataImage;
 use crate::cluster::view::MetadataView;
 use crate::group::coordinator::Coordinator;
-use crate::group::metrics::CoreGroups;
+use crate::group::metrics::{CoreGroups, GroupTotals};
 use crate::session::admission::Connections;
 use crate::session::door::Door;
+use crate::txn::coordinator as txn;
+use crate::txn::metrics::{TransactionLevels, TransactionTotals};
 use crate::wire::ApiKey;
+use millstream_io::clock::Clock;
 use millstream_io::runtime::{Breather, Gate, Mailbox, Promise, Queue};
+use millstream_io::units::TimestampMs;
 use millstream_shards::metrics::{Levels, Metrics};
 use millstream_shards::query::PartitionMarks;
 use millstream_shards::router::Router;
@@ -38,6 +42,10 @@ pub struct CoreCounts {
     /// Those of the process.
     pub admitted: Connections,
     pub request_memory_bytes: usize,
+    pub groups: GroupTotals,
+    pub transactions: (TransactionTotals, TransactionLevels),
+    /// By the clock of the core.
+    pub at: TimestampMs,
     pub image: Arc<MetadataImage>,
 }
 
@@ -46,6 +54,7 @@ pub struct Watched {
     pub router: Router,
     pub metadata: MetadataView,
     pub coordinator: Coordinator,
+    pub transactions: txn::Coordinator,
     pub door: Rc<Door>,
 }
 
@@ -106,6 +115,9 @@ impl Watched {
             connections: self.door.connection_count(),
             admitted: self.door.admission.connections(),
             request_memory_bytes: self.door.memory.used(),
+            groups: self.coordinator.totals(),
+            transactions: (self.transactions.totals(), self.transactions.levels()),
+            at: self.door.core.clock.wall(),
             image: self.metadata.get(),
         }
     }

@@ -139,6 +139,32 @@ families! {
         "1 while the clock of day is ahead of the time that passed, and no record is old by it yet.";
     GROUP_PARTITIONS_LOADING = Gauge "millstream_group_partitions_loading" ["core"]
         "Partitions of __consumer_offsets whose groups are not loaded, and so not told of here.";
+    GROUP_REBALANCES = Counter "millstream_group_rebalances_total" ["core", "protocol"]
+        "Generations and epochs that groups began.";
+    GROUP_OFFSET_COMMITS = Counter "millstream_group_offset_commits_total" ["core"]
+        "Offsets that groups committed, those in transactions included.";
+    GROUP_OFFSETS_EXPIRED = Counter "millstream_group_offsets_expired_total" ["core"]
+        "Offsets forgotten because nobody used them for offsets.retention.minutes.";
+    GROUP_OFFSETS_DELETED = Counter "millstream_group_offsets_deleted_total" ["core"]
+        "Offsets deleted by request, or with their topic or group.";
+    TRANSACTIONAL_IDS = Gauge "millstream_transactional_ids" ["core", "state"]
+        "Transactional ids that are known, by the state of their transaction.";
+    TRANSACTIONS_ENDED = Counter "millstream_transactions_ended_total" ["core", "outcome"]
+        "Transactions whose outcome became durable, as commit or abort.";
+    TRANSACTIONS_TIMED_OUT = Counter "millstream_transactions_timed_out_total" ["core"]
+        "Transactions aborted because they were open for longer than their transaction.timeout.ms.";
+    TRANSACTION_OLDEST_OPEN = Gauge "millstream_transaction_oldest_open_seconds" ["core"]
+        "How long the oldest transaction is open; 0 when none is.";
+    TRANSACTIONS_COMPLETING = Gauge "millstream_transactions_completing" ["core"]
+        "Transactions that are ended and whose markers are not all written.";
+    TRANSACTION_PARTITIONS_LOADING = Gauge "millstream_transaction_partitions_loading" ["core"]
+        "Partitions of __transaction_state whose transactional ids are not loaded.";
+    COORDINATOR_LOADS = Counter "millstream_coordinator_loads_total" ["core", "coordinator"]
+        "Loads of a partition of __consumer_offsets (group) or __transaction_state (transaction).";
+    COORDINATOR_LOAD_SECONDS = Counter "millstream_coordinator_load_seconds_total"
+        ["core", "coordinator"] "Time that these loads took together.";
+    COORDINATOR_LOAD_LONGEST = Gauge "millstream_coordinator_load_longest_seconds"
+        ["core", "coordinator"] "The longest of them since the start.";
     TOPIC_PARTITIONS = Gauge "millstream_topic_partitions" ["topic"]
         "Partitions, at most admin.metrics.detail.max topics.";
     TOPIC_LOG_BYTES = Gauge "millstream_topic_log_bytes" ["topic"]

@@ -2,6 +2,7 @@
 
 use super::core_task::CoreCounts;
 use super::families::*;
+use super::render_coordinators;
 use super::text::Text;
 use millstream_io::units::bytes_u64;
 use millstream_shards::metrics::{CleaningCounts, Levels, Metrics, Refused};
@@ -53,10 +54,11 @@ pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
     of_each(text, &cores, |counts| counters(counts.metrics));
     of_each(text, &cores, |counts| cleaning(counts.metrics.cleaning));
     of_each(text, &cores, |counts| levels(counts.levels));
+    render_coordinators::write(text, &cores);
 }
 
 /// Writes families of one sample a core.
-fn of_each(
+pub(super) fn of_each(
     text: &mut Text,
     cores: &[(String, CoreCounts)],
     values: impl Fn(&CoreCounts) -> Vec<(&'static Family, u64)>,

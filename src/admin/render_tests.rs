@@ -6,11 +6,13 @@ use super::*;
 use crate::cluster::image::tests::image;
 use crate::cluster::store::{Stored, TopicRecord};
 use crate::group::ask::GroupKind;
-use crate::group::metrics::{CoreGroups, GroupFacts, TopicCommits};
+use crate::group::load_times::Loads;
+use crate::group::metrics::{CoreGroups, GroupFacts, GroupTotals, TopicCommits};
 use crate::session::admission::Connections;
+use crate::txn::metrics::{TransactionLevels, TransactionTotals};
 use crate::wire::ApiKey;
 use futures_lite::future::block_on;
-use millstream_io::units::{Offset, PartitionIndex, TopicPartition};
+use millstream_io::units::{Offset, PartitionIndex, TimestampMs, TopicPartition};
 use millstream_shards::metrics::{Levels, Metrics};
 use millstream_shards::watermarks::Marks as Offsets;
 use std::collections::BTreeSet;
@@ -27,6 +29,12 @@ fn seen(detail_max: usize) -> Observation {
         configs: Default::default(),
     };
     stored.topics.insert(id, record);
+    let (time, longest) = (Duration::from_millis(1500), Duration::from_secs(1));
+    let loads = Loads { count: 2, time, longest };
+    let totals = TransactionTotals { aborted: 6, ..TransactionTotals::default() };
+    let oldest_open = Some(TimestampMs::new(7000));
+    let by_state = [1, 2, 3, 4, 5, 6];
+    let transactions = TransactionLevels { by_state, oldest_open, completing: 7, loading: 0 };
     let counts = CoreCounts {
         metrics: Metrics { fsync_total: 7, ..Metrics::default() },
         levels: Levels { tail_bytes: 9, ..Levels::default() },
@@ -35,6 +43,9 @@ fn seen(detail_max: usize) -> Observation {
         connections: 3,
         admitted: Connections::default(),
         request_memory_bytes: 0,
+        groups: GroupTotals { commits: 8, loads, ..GroupTotals::default() },
+        transactions: (totals, transactions),
+        at: TimestampMs::new(9500),
         image: Arc::new(image(&stored)),
     };
     let at = |topic, partition| TopicPartition { topic, partition: PartitionIndex::at(partition) };
@@ -95,6 +106,15 @@ fn values_stand_where_they_belong() {
         "millstream_fsync_total{core=\"0\"} 7",
         "millstream_tail_bytes{core=\"0\"} 9",
         "millstream_requests_total{core=\"0\",api=\"Fetch\"} 5",
+        "millstream_group_offset_commits_total{core=\"0\"} 8",
+        "millstream_group_rebalances_total{core=\"0\",protocol=\"classic\"} 0",
+        "millstream_coordinator_loads_total{core=\"0\",coordinator=\"group\"} 2",
+        "millstream_coordinator_load_seconds_total{core=\"0\",coordinator=\"group\"} 1.5",
+        "millstream_coordinator_load_longest_seconds{core=\"0\",coordinator=\"transaction\"} 0",
+        "millstream_transactional_ids{core=\"0\",state=\"PrepareCommit\"} 3",
+        "millstream_transactions_ended_total{core=\"0\",outcome=\"abort\"} 6",
+        "millstream_transaction_oldest_open_seconds{core=\"0\"} 2.5",
+        "millstream_transactions_completing{core=\"0\"} 7",
         "millstream_topic_high_watermarks{topic=\"t\"} 12",
         "millstream_topic_log_bytes{topic=\"t\"} 100",
         "millstream_partition_log_start_offset{topic=\"t\",partition=\"1\"} 1",

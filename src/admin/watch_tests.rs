@@ -6,6 +6,7 @@ use crate::cluster::image::tests::image;
 use crate::cluster::store::Stored;
 use crate::session::admission::Connections;
 use millstream_io::runtime::{Seat, mesh, run_alone, sleep};
+use millstream_io::units::TimestampMs;
 use millstream_shards::metrics::{Levels, Metrics};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Runtime};
@@ -28,6 +29,9 @@ fn counts() -> CoreCounts {
         connections: 0,
         admitted: Connections::default(),
         request_memory_bytes: 0,
+        groups: Default::default(),
+        transactions: Default::default(),
+        at: TimestampMs::new(0),
         image: Arc::new(image(&Stored { starts: 1, ..Stored::default() })),
     }
 }

@@ -15,19 +15,23 @@ use super::consumer::{ConsumerSettings, MemberTimes};
 use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
 use super::loader;
 use super::log_size::LogSize;
+use super::metrics::{GroupCounts, GroupTotals};
 use super::partition::{Content, Entry, GroupPartition, GroupSettings};
 use super::placement::OFFSETS_TOPIC;
+use super::walk::Walk;
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
 use futures_lite::future::zip;
 use millstream_io::batch::{compose, compose_transactional};
 use millstream_io::clock::{Clock, SystemClock};
-use millstream_io::runtime::{Pool, Promise, Queue, Task, log, sleep, spawn, timeout};
+use millstream_io::runtime::{
+    Breather, Gate, Pool, Promise, Queue, Task, log, sleep, spawn, timeout,
+};
 use millstream_io::units::{Offset, TimestampMs, TopicId, TopicPartition};
 use millstream_shards::deletion::{DeleteBefore, Deletion};
 use millstream_shards::message::{Append, AppendError, Marker};
 use millstream_shards::router::Router;
-use place::{Place, State, Waiting};
+use place::{Place, Waiting};
 use round::Round;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -44,6 +48,9 @@ struct Inner {
     clock: SystemClock,
     readers: Pool,
     partitions: RefCell<HashMap<TopicPartition, (Rc<Place>, Task<()>)>>,
+    counts: Rc<GroupCounts>,
+    /// Around those who list groups for other cores.
+    lists: Gate,
     stopping: Cell<bool>,
 }
 
@@ -55,6 +62,8 @@ impl Coordinator {
             clock: SystemClock::new(),
             readers,
             partitions: RefCell::default(),
+            counts: Rc::default(),
+            lists: Gate::new(),
             stopping: Cell::new(false),
         }))
     }
@@ -62,6 +71,9 @@ impl Coordinator {
     /// Starts to load what this core owns and does not have yet, and ends what is gone. To be
     /// called at start and when the metadata changed.
     pub fn look_at_metadata(&self) {
+        if self.0.stopping.get() {
+            return;
+        }
         let image = self.0.metadata.get();
         let topic = image.topic_by_name(OFFSETS_TOPIC);
         let mut partitions = self.0.partitions.borrow_mut();
@@ -116,21 +128,44 @@ impl Coordinator {
         }
     }
 
-    /// All groups of this core.
+    /// All groups of this core, gathered in steps of at most
+    /// [`NAMES_AT_ONCE`](super::metrics::NAMES_AT_ONCE).
     ///
     /// # Errors
     /// COORDINATOR_LOAD_IN_PROGRESS while one partition is not loaded.
-    pub fn list(&self) -> Result<Vec<Listed>, ErrorCode> {
+    pub async fn list(&self) -> Result<Vec<Listed>, ErrorCode> {
         self.look_at_metadata();
+        let mut breather = Breather::new();
         let mut all = Vec::new();
-        for (place, _) in self.0.partitions.borrow().values() {
-            match &*place.state.borrow() {
-                State::Active(active) => all.extend(active.groups.list()),
-                State::Loading(_) => return Err(ErrorCode::CoordinatorLoadInProgress),
-                State::Ended => {}
+        for place in self.places() {
+            let mut last = None;
+            loop {
+                let piece = place.listed_after(last.as_ref())?;
+                let Some(end) = piece.last() else { break };
+                last = Some(end.group.clone());
+                all.extend(piece);
+                breather.after(0).await;
             }
         }
         Ok(all)
+    }
+
+    /// Answers another core with [`Coordinator::list`].
+    pub fn answer_list(&self, reply: Promise<Result<Vec<Listed>, ErrorCode>>) {
+        let coordinator = self.clone();
+        // A closed gate drops the promise: nobody answers. Nobody may be waiting any more, either.
+        let _ = self.0.lists.spawn(Queue::Serve, async move {
+            let _ = reply.send(coordinator.list().await);
+        });
+    }
+
+    /// What the groups of this core have done since its start.
+    pub fn totals(&self) -> GroupTotals {
+        self.0.counts.get()
+    }
+
+    fn places(&self) -> Vec<Rc<Place>> {
+        self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect()
     }
 
     /// Answers everybody who waits, so that connections can be closed, and takes no more.
@@ -141,6 +176,9 @@ impl Coordinator {
             place.end(ErrorCode::NotCoordinator);
             task.cancel().await;
         }
+        // They find nothing more to list, and end at their next step.
+        self.0.lists.close();
+        self.0.lists.drained().await;
     }
 
     fn now(&self) -> Now {
@@ -198,12 +236,14 @@ impl Coordinator {
     async fn load(&self, place: &Place) {
         loop {
             let mut groups = GroupPartition::new(self.settings(), self.append_bytes_max());
-            let now = self.now();
+            let (now, begun) = (self.now(), self.0.clock.monotonic());
             let replay = |read, at| groups.replay(read, at, now);
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
                     groups.set_configs(self.0.metadata.get().group_configs());
+                    groups.count_in(self.0.counts.clone());
                     groups.loaded(self.now());
+                    self.0.counts.loaded(self.0.clock.monotonic().saturating_sub(begun));
                     *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
                     if loaded.records > 0 {
                         log::info("groups", "loaded a partition of the offsets topic")
@@ -231,6 +271,7 @@ impl Coordinator {
     /// Appends what waits and does what is due, until an append fails.
     async fn serve(&self, place: &Place) -> Result<(), String> {
         let mut looks = Looks::new(self);
+        let mut breather = Breather::new();
         loop {
             let seen = place.work.seen();
             let now = self.now();
@@ -240,6 +281,10 @@ impl Coordinator {
                 self.compact(place).await?;
             }
             let round = place.next_round();
+            if round.is_empty() && looks.are_walking() {
+                breather.after(0).await;
+                continue;
+            }
             if round.is_empty() {
                 let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
                 let pause = Duration::from_millis(until.saturating_sub(now.ms).max(1));
@@ -369,39 +414,49 @@ fn refusal(content: &Content, error: &AppendError) -> Option<ErrorCode> {
     }
 }
 
-/// What is looked at now and then.
+/// What is looked at now and then, a step of each walk at a time.
 struct Looks {
     next_expiry_ms: u64,
     topics_removed: u64,
+    /// For offsets that may have expired, and for those of topics that are gone.
+    expiry: Walk<Name>,
+    removal: Walk<Name>,
 }
 
 impl Looks {
     fn new(coordinator: &Coordinator) -> Looks {
         // Right after the load: topics may have gone while nobody looked.
         let now = coordinator.now().ms;
-        Looks { next_expiry_ms: now, topics_removed: u64::MAX }
+        let (expiry, removal) = (Walk::Over, Walk::Over);
+        Looks { next_expiry_ms: now, topics_removed: u64::MAX, expiry, removal }
+    }
+
+    fn are_walking(&self) -> bool {
+        !self.expiry.is_over() || !self.removal.is_over()
     }
 
     fn look(&mut self, coordinator: &Coordinator, place: &Place, now: Now) {
         let image = coordinator.0.metadata.get();
         if image.topics_removed() != self.topics_removed {
             self.topics_removed = image.topics_removed();
-            let none = TopicId::from_bytes([0; 16]);
-            let is_there = |name: &str, id: TopicId| {
-                image.topic_by_name(name).is_some_and(|topic| id == none || topic.id == id)
-            };
-            place.with_groups(|groups| groups.topics_gone(is_there, now));
+            self.removal = Walk::BEGIN;
         }
         if now.ms >= self.next_expiry_ms {
             self.next_expiry_ms = now.ms + image.broker.offsets_check_ms;
-            let retention = image.broker.offsets_retention_ms;
-            place.with_groups(|groups| groups.expire(retention, now));
+            self.expiry = Walk::BEGIN;
+        }
+        if !self.are_walking() {
+            return;
+        }
+        let none = TopicId::from_bytes([0; 16]);
+        let is_there = |name: &str, id: TopicId| {
+            image.topic_by_name(name).is_some_and(|topic| id == none || topic.id == id)
+        };
+        place.with_groups(|groups| groups.topics_gone_step(&mut self.removal, is_there, now));
+        let retention = image.broker.offsets_retention_ms;
+        place.with_groups(|groups| groups.expire_step(&mut self.expiry, retention, now));
+        if !place.is_active() {
+            (self.expiry, self.removal) = (Walk::Over, Walk::Over);
         }
     }
-}
-
-/// Answers a list of all groups of this core.
-pub fn answer_list(coordinator: &Coordinator, reply: Promise<Result<Vec<Listed>, ErrorCode>>) {
-    // Nobody may be waiting any more.
-    let _ = reply.send(coordinator.list());
 }

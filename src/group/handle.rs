@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, EndError, Ending, Listed};
 use super::classic::Name;
-use super::coordinator::{Coordinator, answer_list};
+use super::coordinator::Coordinator;
 use super::placement::{OFFSETS_TOPIC, partition_of};
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
@@ -108,7 +108,7 @@ impl Groups {
                 replies.push(reply);
             }
         }
-        let mut all = self.own.list()?;
+        let mut all = self.own.list().await?;
         for reply in replies {
             all.extend(reply.await.unwrap_or(Err(ErrorCode::CoordinatorNotAvailable))?);
         }
@@ -125,7 +125,7 @@ pub async fn serve(mut mailbox: Mailbox<GroupOrder>, coordinator: Coordinator) {
                 GroupOrder::End(at, ending, reply) => {
                     coordinator.end_transaction(at, ending, reply);
                 }
-                GroupOrder::List(reply) => answer_list(&coordinator, reply),
+                GroupOrder::List(reply) => coordinator.answer_list(reply),
             }
         }
     }

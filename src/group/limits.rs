@@ -40,3 +40,7 @@ pub const ROUND_PARTS_MAX: usize = 1024;
 /// Producers of one partition whose transactions are being verified. The one that began longest ago
 /// is forgotten for a further one; its commit is refused with INVALID_TXN_STATE.
 pub const VERIFYING_MAX: usize = 10_000;
+
+/// Groups and committed offsets that one step of a walk over all groups looks at, when it may forget
+/// them: some hundred microseconds if it forgets them all. A group is looked at as a whole.
+pub const VISITED_AT_ONCE: usize = 256;

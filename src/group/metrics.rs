@@ -3,7 +3,11 @@
 
 use super::ask::GroupKind;
 use super::classic::Name;
+use super::load_times::Loads;
+use millstream_io::units::bytes_u64;
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Offsets that one step copies: some tens of microseconds, behind which the core sees to other
 /// things.
@@ -48,6 +52,60 @@ impl GroupFacts {
                 _ => self.commits.push(topic),
             }
         }
+    }
+}
+
+/// What the groups of one core have done since its start. Lives on the core; its partitions share it.
+#[derive(Debug, Default)]
+pub struct GroupCounts(Cell<GroupTotals>);
+
+/// A copy of [`GroupCounts`], with the loads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupTotals {
+    /// Generations and epochs that were begun.
+    pub classic_rebalances: u64,
+    pub consumer_rebalances: u64,
+    /// Offsets that were committed, those in transactions included.
+    pub commits: u64,
+    /// Offsets that were forgotten because they were kept long enough.
+    pub expired: u64,
+    /// Offsets that were deleted by request, or with their topics or groups.
+    pub deleted: u64,
+    pub loads: Loads,
+}
+
+impl GroupCounts {
+    pub fn get(&self) -> GroupTotals {
+        self.0.get()
+    }
+
+    pub(super) fn rebalanced(&self, kind: GroupKind) {
+        self.change(|totals| match kind {
+            GroupKind::Classic => totals.classic_rebalances += 1,
+            GroupKind::Consumer => totals.consumer_rebalances += 1,
+        });
+    }
+
+    pub(super) fn committed(&self, offsets: usize) {
+        self.change(|totals| totals.commits += bytes_u64(offsets));
+    }
+
+    pub(super) fn expired(&self, offsets: usize) {
+        self.change(|totals| totals.expired += bytes_u64(offsets));
+    }
+
+    pub(super) fn deleted(&self, offsets: usize) {
+        self.change(|totals| totals.deleted += bytes_u64(offsets));
+    }
+
+    pub(super) fn loaded(&self, took: Duration) {
+        self.change(|totals| totals.loads.add(took));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut GroupTotals)) {
+        let mut totals = self.0.get();
+        change(&mut totals);
+        self.0.set(totals);
     }
 }
 

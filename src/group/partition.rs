@@ -12,10 +12,11 @@ mod group;
 mod migration;
 mod offsets;
 mod transactions;
+mod walk;
 mod watch;
 
 use super::ask::{
-    Ask, Commit, EndError, Ending, Heartbeat, InTransaction, Listed, Refusal, Waiter,
+    Ask, Commit, EndError, Ending, GroupKind, Heartbeat, InTransaction, Refusal, Waiter,
 };
 use super::classic::ClassicGroup;
 use super::classic::{
@@ -25,7 +26,9 @@ use super::classic::{
 use super::consumer::{ConsumerRecord, ConsumerSettings, HeartbeatAnswer, MemberTimes, TopicsView};
 use super::limits::GROUPS_PER_PARTITION_MAX;
 use super::log_record::{self, LogRecord};
+use super::metrics::GroupCounts;
 use super::offsets::{CommittedOffset, GroupOffsets, Stored};
+use super::walk::Walk;
 use crate::cluster::group_configs::GroupConfigs;
 use crate::wire::ErrorCode;
 pub use entry::{Content, Entry, Then};
@@ -35,6 +38,7 @@ use millstream_io::runtime::Promise;
 use millstream_io::units::{Offset, ProducerId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 use std::sync::Arc;
 pub use transactions::Logged;
 use transactions::Transactions;
@@ -59,6 +63,8 @@ pub struct GroupPartition {
     /// Transactions that are open in the log.
     transactions: Transactions,
     deadlines: BinaryHeap<Reverse<(u64, Name)>>,
+    /// Of all partitions of the core.
+    counts: Rc<GroupCounts>,
 }
 
 impl GroupPartition {
@@ -70,7 +76,13 @@ impl GroupPartition {
             groups: BTreeMap::new(),
             transactions: Transactions::default(),
             deadlines: BinaryHeap::new(),
+            counts: Rc::default(),
         }
+    }
+
+    /// Counts here from now on.
+    pub fn count_in(&mut self, counts: Rc<GroupCounts>) {
+        self.counts = counts;
     }
 
     /// Goes by these settings of single groups from now on: each heartbeat looks at them.
@@ -140,6 +152,9 @@ impl GroupPartition {
                 consumer.set_times(times);
                 consumer.loaded(now.ms);
             }
+            if let Some(group) = self.groups.get_mut(&name) {
+                group.counted = group.epoch();
+            }
             self.arm(&name, now.ms);
         }
     }
@@ -192,6 +207,7 @@ impl GroupPartition {
             Ask::Delete(reply) => self.delete(name, reply, now),
             Ask::DeleteOffsets(offsets, reply) => self.delete_offsets(name, offsets, reply),
         };
+        self.count_rebalance(name);
         self.arm(name, now.ms);
         self.drop_if_nothing(name);
         entry
@@ -206,10 +222,12 @@ impl GroupPartition {
                 }
                 let outcome = self.classic(&name)?.stored(number, now);
                 let entry = self.settle(&name, outcome);
+                self.count_rebalance(&name);
                 self.arm(&name, now.ms);
                 entry
             }
             Then::Committed { group: name, offsets, by, reply } => {
+                self.counts.committed(offsets.len());
                 for (topic, partition, committed) in offsets {
                     let group = self.group_or_new(&name, now);
                     group.on_the_way.arrived(&topic, partition, by.is_some());
@@ -277,6 +295,7 @@ impl GroupPartition {
                 }
             };
             entries.extend(entry);
+            self.count_rebalance(&name);
             // What is left to do is done at the next tick, so that no group holds up the others.
             self.arm(&name, now.ms + 1);
             self.drop_if_nothing(&name);
@@ -324,11 +343,6 @@ impl GroupPartition {
         replaced.chain(self.transactions.first()).min()
     }
 
-    /// Every group.
-    pub fn list(&self) -> Vec<Listed> {
-        self.groups.iter().map(|(name, group)| group.listed(name)).collect()
-    }
-
     /// Ends a group without members, with all its offsets.
     fn delete(&mut self, name: &Name, reply: Promise<ErrorCode>, now: Now) -> Option<Entry> {
         let ended = match self.groups.get_mut(name) {
@@ -337,6 +351,11 @@ impl GroupPartition {
         };
         match ended {
             Ok(mut entry) => {
+                let places = entry.then.iter().map(|then| match then {
+                    Then::Forgotten { offsets, .. } => offsets.len(),
+                    _ => 0,
+                });
+                self.counts.deleted(places.sum());
                 entry.then.push(Then::Reply(reply));
                 Some(entry)
             }
@@ -375,6 +394,19 @@ impl GroupPartition {
                 Some(Entry::plain(vec![group_record(name, Some(&content))], then))
             }
             Store::Tombstone => Some(Entry::plain(vec![group_record(name, None)], Vec::new())),
+        }
+    }
+
+    /// A new generation or epoch was begun since the last look.
+    fn count_rebalance(&mut self, name: &Name) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        let epoch = group.epoch();
+        if group.counted != epoch {
+            group.counted = epoch;
+            match group.kind {
+                Kind::Classic(_) => self.counts.rebalanced(GroupKind::Classic),
+                Kind::Consumer(_) => self.counts.rebalanced(GroupKind::Consumer),
+            }
         }
     }
 

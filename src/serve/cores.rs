@@ -266,7 +266,8 @@ async fn serve(parts: Parts, router: Router) {
         requests: Requests::default(),
     });
     let door = Rc::new(Door::new(core, parts.admission, parts.pool, parts.descriptors));
-    let (look_agent, looks) = watched(parts.look_seat, &coordinator, &door);
+    let coordinators = (coordinator.clone(), transactions.clone());
+    let (look_agent, looks) = watched(parts.look_seat, coordinators, &door);
     let gate = Gate::new();
     let listening = listen(parts.sockets, options, &door, &gate, &parts.stop);
     let (listeners, result) = match listening {
@@ -297,11 +298,16 @@ async fn serve(parts: Parts, router: Router) {
 }
 
 /// Starts to answer whoever watches the broker.
-fn watched(seat: Seat<Look>, coordinator: &Coordinator, door: &Rc<Door>) -> (Task<()>, Gate) {
+fn watched(
+    seat: Seat<Look>,
+    (coordinator, transactions): (Coordinator, txn::Coordinator),
+    door: &Rc<Door>,
+) -> (Task<()>, Gate) {
     let watched = Watched {
         router: door.core.router.clone(),
         metadata: door.core.metadata.clone(),
-        coordinator: coordinator.clone(),
+        coordinator,
+        transactions,
         door: door.clone(),
     };
     let (_, mailbox) = seat.open();

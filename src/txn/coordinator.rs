@@ -12,15 +12,19 @@ mod place;
 use super::ask::{Ask, Filter, Listed};
 use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
 use super::loader;
+use super::metrics::{TransactionCounts, TransactionLevels, TransactionTotals};
 use super::partition::{Name, Settings, TransactionPartition};
 use super::placement::TRANSACTIONS_TOPIC;
 use crate::cluster::view::MetadataView;
 use crate::group::handle::Groups;
 use crate::group::log_size::LogSize;
+use crate::group::walk::Walk;
 use crate::wire::ErrorCode;
 use millstream_io::batch::{NewRecord, compose};
 use millstream_io::clock::{Clock, SystemClock};
-use millstream_io::runtime::{Gate, Pool, Promise, Queue, Task, log, sleep, spawn, timeout};
+use millstream_io::runtime::{
+    Breather, Gate, Pool, Promise, Queue, Task, log, sleep, spawn, timeout,
+};
 use millstream_io::units::{Offset, TimestampMs, TopicPartition};
 use millstream_shards::deletion::{DeleteBefore, Deletion};
 use millstream_shards::event::Event;
@@ -48,6 +52,9 @@ struct Inner {
     stop: Event,
     /// Around those who write markers.
     writers: Gate,
+    /// Around those who list ids for other cores.
+    lists: Gate,
+    counts: Rc<TransactionCounts>,
 }
 
 impl Coordinator {
@@ -67,6 +74,8 @@ impl Coordinator {
             stopping: Cell::new(false),
             stop: Event::new(),
             writers: Gate::new(),
+            lists: Gate::new(),
+            counts: Rc::default(),
         }))
     }
 
@@ -110,18 +119,48 @@ impl Coordinator {
         }
     }
 
-    /// The transactional ids of this core that `filter` takes.
+    /// The transactional ids of this core that `filter` takes, gathered in steps.
     ///
     /// # Errors
     /// COORDINATOR_LOAD_IN_PROGRESS while one partition is not loaded.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Listed>, ErrorCode> {
+    pub async fn list(&self, filter: &Filter) -> Result<Vec<Listed>, ErrorCode> {
         self.look_at_metadata();
         let now = self.now();
+        let mut breather = Breather::new();
         let mut all = Vec::new();
-        for (place, _) in self.0.partitions.borrow().values() {
-            all.extend(place.list(filter, now)?);
+        for place in self.places() {
+            let mut walk = Walk::BEGIN;
+            while !walk.is_over() {
+                all.extend(place.list_step(&mut walk, filter, now)?);
+                breather.after(0).await;
+            }
         }
         Ok(all)
+    }
+
+    /// Answers another core with [`Coordinator::list`].
+    pub fn answer_list(&self, filter: Filter, reply: Promise<Result<Vec<Listed>, ErrorCode>>) {
+        let coordinator = self.clone();
+        // A closed gate drops the promise: nobody answers. Nobody may be waiting any more, either.
+        let _ = self.0.lists.spawn(Queue::Serve, async move {
+            let _ = reply.send(coordinator.list(&filter).await);
+        });
+    }
+
+    /// What transactions of this core have done since its start.
+    pub fn totals(&self) -> TransactionTotals {
+        self.0.counts.get()
+    }
+
+    /// What they are now. Costs a look at each partition, none at the ids.
+    pub fn levels(&self) -> TransactionLevels {
+        let mut levels = TransactionLevels::default();
+        self.places().iter().for_each(|place| place.add_to(&mut levels));
+        levels
+    }
+
+    fn places(&self) -> Vec<Rc<Place>> {
+        self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect()
     }
 
     /// Answers everybody who waits, so that connections can be closed, and takes no more. Markers
@@ -135,6 +174,9 @@ impl Coordinator {
         }
         self.0.stop.signal();
         self.0.writers.close();
+        // They find nothing more to list, and end at their next step.
+        self.0.lists.close();
+        self.0.lists.drained().await;
     }
 
     /// Waits until nobody writes markers any more, for so long at most. To be called after
@@ -190,11 +232,14 @@ impl Coordinator {
 
     async fn load(&self, place: &Rc<Place>) {
         loop {
+            let begun = self.0.clock.monotonic();
             let mut ids = TransactionPartition::new(self.settings());
+            ids.count_in(self.0.counts.clone());
             let replay = |record| ids.replay(record);
             match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
                 Ok(loaded) => {
                     let completions = ids.loaded();
+                    self.0.counts.loaded(self.0.clock.monotonic().saturating_sub(begun));
                     *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
                     if loaded.records > 0 {
                         log::info("transactions", "loaded a partition of the transactions topic")
@@ -226,6 +271,7 @@ impl Coordinator {
     /// Appends what waits and does what is due, until an append fails.
     async fn serve(&self, place: &Rc<Place>) -> Result<(), String> {
         let mut looks = Looks::new(self);
+        let mut breather = Breather::new();
         loop {
             let seen = place.work.seen();
             looks.look(self, place);
@@ -233,6 +279,10 @@ impl Coordinator {
                 self.compact(place).await?;
             }
             let batch = place.take_batch(self.append_bytes_max());
+            if batch.is_empty() && looks.are_walking() {
+                breather.after(0).await;
+                continue;
+            }
             if batch.is_empty() {
                 let pause = looks.next_ms().saturating_sub(self.monotonic_ms()).max(1);
                 // Either something to do or a time that has come: the loop looks at both.
@@ -304,10 +354,13 @@ fn parts(records: Vec<NewRecord>, bytes_max: usize) -> Vec<Vec<NewRecord>> {
     parts
 }
 
-/// What is looked at now and then, in milliseconds of the monotonic clock.
+/// What is looked at now and then, a step of each walk at a time. In milliseconds of the monotonic
+/// clock.
 struct Looks {
     next_abort_ms: u64,
     next_expiry_ms: u64,
+    abort: Walk<(TimestampMs, Name)>,
+    expiry: Walk<Name>,
 }
 
 impl Looks {
@@ -317,6 +370,8 @@ impl Looks {
         Looks {
             next_abort_ms: now + broker.transactions.abort_check_ms,
             next_expiry_ms: now + broker.transactions.id_check_ms,
+            abort: Walk::Over,
+            expiry: Walk::Over,
         }
     }
 
@@ -324,32 +379,35 @@ impl Looks {
         self.next_abort_ms.min(self.next_expiry_ms)
     }
 
+    fn are_walking(&self) -> bool {
+        !self.abort.is_over() || !self.expiry.is_over()
+    }
+
     fn look(&mut self, coordinator: &Coordinator, place: &Place) {
         let broker = coordinator.0.metadata.get().broker.clone();
         let (now, wall) = (coordinator.monotonic_ms(), coordinator.now());
         if now >= self.next_abort_ms {
             self.next_abort_ms = now + broker.transactions.abort_check_ms;
-            place.with_ids(|ids| ids.abort_timed_out(wall));
+            self.abort = Walk::BEGIN;
         }
         if now >= self.next_expiry_ms {
             self.next_expiry_ms = now + broker.transactions.id_check_ms;
+            self.expiry = Walk::BEGIN;
             let settings = coordinator.settings();
             place.with_ids(|ids| {
                 ids.set(settings);
-                ids.expire(wall)
+                None
             });
         }
+        if !self.are_walking() {
+            return;
+        }
+        place.with_ids(|ids| ids.abort_timed_out_step(&mut self.abort, wall));
+        place.with_ids(|ids| ids.expire_step(&mut self.expiry, wall));
+        if !place.is_active() {
+            (self.abort, self.expiry) = (Walk::Over, Walk::Over);
+        }
     }
-}
-
-/// Answers a list of all transactional ids of this core.
-pub fn answer_list(
-    coordinator: &Coordinator,
-    filter: &Filter,
-    reply: Promise<Result<Vec<Listed>, ErrorCode>>,
-) {
-    // Nobody may be waiting any more.
-    let _ = reply.send(coordinator.list(filter));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The way to a transactional id from any core.
 
 use super::ask::{Add, Ask, Filter, Listed};
-use super::coordinator::{Coordinator, answer_list};
+use super::coordinator::Coordinator;
 use super::partition::Name;
 use super::placement::{TRANSACTIONS_TOPIC, partition_of};
 use super::transaction::{Identity, Participant, Protocol};
@@ -172,7 +172,7 @@ impl Transactions {
                 replies.push(reply);
             }
         }
-        let mut all = self.own.list(filter)?;
+        let mut all = self.own.list(filter).await?;
         for reply in replies {
             all.extend(reply.await.unwrap_or(Err(ErrorCode::CoordinatorNotAvailable))?);
         }
@@ -186,7 +186,7 @@ pub async fn serve(mut mailbox: Mailbox<TransactionOrder>, coordinator: Coordina
         for order in mailbox.receive().await {
             match order {
                 TransactionOrder::One(at, id, ask) => coordinator.ask(at, &id, ask),
-                TransactionOrder::List(filter, reply) => answer_list(&coordinator, &filter, reply),
+                TransactionOrder::List(filter, reply) => coordinator.answer_list(filter, reply),
             }
         }
     }

@@ -15,6 +15,9 @@ pub const APPEND_BYTES_MAX: usize = 8 << 20;
 /// told CONCURRENT_TRANSACTIONS. Clients have 5 requests in flight; each may ask again meanwhile.
 pub const ADDING_MAX: usize = 16;
 
+/// Ids that one step of a walk over all of them looks at: some hundred microseconds at most.
+pub const VISITED_AT_ONCE: usize = 512;
+
 /// What a batch has besides its records, and room to spare.
 pub const BATCH_OVERHEAD: usize = 1024;
 

@@ -9,18 +9,21 @@
 //! ([`TransactionPartition::abandon`]) and built again from the log, so nothing needs to be taken back.
 
 mod adding;
+mod walk;
 
-use super::ask::{Ask, Description, End, Filter, Init, Listed};
+use super::ask::{Ask, Description, End, Init};
 use super::limits::{IDS_PER_PARTITION_MAX, TRANSACTIONAL_ID_BYTES_MAX};
 use super::log_record::{self, LogRecord};
+use super::metrics::{Tally, TransactionCounts};
 use super::state::State;
 use super::transaction::{self, Identity, Outcome, Participant, Protocol, Refusal, Transaction};
 use crate::wire::ErrorCode;
+use adding::Adding;
 use millstream_io::batch::NewRecord;
 use millstream_io::runtime::Promise;
 use millstream_io::units::TimestampMs;
-use std::collections::{BTreeSet, HashMap};
-use adding::Adding;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A transactional id.
@@ -110,14 +113,27 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct TransactionPartition {
     settings: Settings,
-    ids: HashMap<Name, Slot>,
-    /// Those with an open transaction.
-    open: BTreeSet<Name>,
+    /// In order, so that they can be walked over in steps.
+    ids: BTreeMap<Name, Slot>,
+    tally: Tally,
+    /// Of all partitions of the core.
+    counts: Rc<TransactionCounts>,
 }
 
 impl TransactionPartition {
     pub fn new(settings: Settings) -> TransactionPartition {
-        TransactionPartition { settings, ids: HashMap::new(), open: BTreeSet::new() }
+        let (ids, tally, counts) = (BTreeMap::new(), Tally::default(), Rc::default());
+        TransactionPartition { settings, ids, tally, counts }
+    }
+
+    /// Counts here from now on.
+    pub fn count_in(&mut self, counts: Rc<TransactionCounts>) {
+        self.counts = counts;
+    }
+
+    /// The ids by state, and which transactions are open.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Goes by other settings from now on.
@@ -149,8 +165,8 @@ impl TransactionPartition {
     pub fn loaded(&mut self) -> Vec<Completion> {
         let mut completions = Vec::new();
         for (id, slot) in &mut self.ids {
-            if slot.current.as_ref().is_some_and(|current| current.state == State::Ongoing) {
-                self.open.insert(id.clone());
+            if let Some(current) = &slot.current {
+                self.tally.enters(id, current);
             }
             if let Some(completion) = completion(id, slot.current.as_ref()) {
                 slot.step = Some(Step::Marking);
@@ -315,10 +331,14 @@ impl TransactionPartition {
             Some(Step::Storing(next, then)) => {
                 let next = *next;
                 let identity = next.identity_behind();
-                if next.state == State::Ongoing {
-                    self.open.insert(id.clone());
-                } else {
-                    self.open.remove(id);
+                let was = slot.current.take();
+                if let Some(was) = &was {
+                    self.tally.leaves(id, was);
+                }
+                self.tally.enters(id, &next);
+                let was_open = was.is_some_and(|was| was.state == State::Ongoing);
+                if let Some(outcome) = next.outcome().filter(|_| was_open) {
+                    self.counts.ended(outcome);
                 }
                 let completion = completion(id, Some(&next));
                 slot.current = Some(next);
@@ -338,6 +358,9 @@ impl TransactionPartition {
             }
             Some(Step::Expiring) => {
                 if let Some(slot) = self.ids.remove(id) {
+                    if let Some(current) = &slot.current {
+                        self.tally.leaves(id, current);
+                    }
                     slot.adding.refuse(ErrorCode::InvalidProducerIdMapping);
                 }
                 Outgoing::default()
@@ -361,41 +384,10 @@ impl TransactionPartition {
         self.add_waiting(id, Some(complete), now)
     }
 
-    /// Begins to abort what is open for too long.
-    pub fn abort_timed_out(&mut self, now: TimestampMs) -> Vec<Entry> {
-        let is_over = |id: &&Name| {
-            let slot = self.ids.get(&***id);
-            slot.is_some_and(|slot| {
-                slot.step.is_none() && slot.current.as_ref().is_some_and(|c| c.is_timed_out(now))
-            })
-        };
-        let over: Vec<Name> = self.open.iter().filter(is_over).cloned().collect();
-        over.into_iter()
-            .filter_map(|id| {
-                let next = self.ids.get(&id)?.current.as_ref()?.fenced(now);
-                self.store(&id, next, Then::Nothing)
-            })
-            .collect()
-    }
-
-    /// Begins to remove ids that nobody used for long.
-    pub fn expire(&mut self, now: TimestampMs) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for (id, slot) in &mut self.ids {
-            let current = slot.current.as_ref();
-            let is_over = current.is_some_and(|c| c.is_expired(now, self.settings.expiration_ms));
-            if slot.step.is_none() && is_over {
-                slot.step = Some(Step::Expiring);
-                entries.push(Entry { id: id.clone(), record: record(id, None) });
-            }
-        }
-        entries
-    }
-
     /// Tells everybody who waits that this partition is lost, and forgets all.
     pub fn abandon(&mut self, error: ErrorCode) {
-        self.open.clear();
-        for (_, slot) in self.ids.drain() {
+        self.tally = Tally::default();
+        for (_, slot) in std::mem::take(&mut self.ids) {
             slot.adding.refuse(error);
             if let Some(Step::Storing(_, then)) = slot.step {
                 then.refuse(error);
@@ -408,21 +400,6 @@ impl TransactionPartition {
     pub fn records(&self) -> Vec<NewRecord> {
         let current = |(id, slot): (&Name, &Slot)| Some(record(id, Some(slot.current.as_ref()?)));
         self.ids.iter().filter_map(current).collect()
-    }
-
-    /// The ids that `filter` takes.
-    pub fn list(&self, filter: &Filter, now: TimestampMs) -> Vec<Listed> {
-        let listed = |(id, slot): (&Name, &Slot)| {
-            let current = slot.current.as_ref()?;
-            let listed = Listed {
-                transactional_id: id.clone(),
-                producer: current.producer,
-                state: current.state,
-                started_at: current.started_at,
-            };
-            filter.takes(&listed, now).then_some(listed)
-        };
-        self.ids.iter().filter_map(listed).collect()
     }
 }
 

@@ -34,6 +34,16 @@ impl State {
         State::PrepareEpochFence,
     ];
 
+    /// Those that records have, and so the ids that are known.
+    pub const STORED: [State; 6] = [
+        State::Empty,
+        State::Ongoing,
+        State::PrepareCommit,
+        State::PrepareAbort,
+        State::CompleteCommit,
+        State::CompleteAbort,
+    ];
+
     /// The number in the log.
     pub const fn number(self) -> i8 {
         self as i8

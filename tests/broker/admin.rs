@@ -19,7 +19,7 @@ fn lag(samples: &Samples, group: &str, topic: &str) -> (Option<f64>, Option<f64>
 }
 
 /// Scrapes until `holds`: scrapes within a second are told the same.
-fn until(address: &str, what: &str, holds: impl Fn(&Samples) -> bool) -> Samples {
+pub fn until(address: &str, what: &str, holds: impl Fn(&Samples) -> bool) -> Samples {
     let begun = Instant::now();
     loop {
         let samples = metrics(address);
@@ -44,7 +44,7 @@ fn end_of(client: &mut Client, topic: &str, isolation_level: i8) -> i64 {
     answer.topics[0].partitions[0].offset
 }
 
-fn delete_group(client: &mut Client, group: &str) -> i16 {
+pub fn delete_group(client: &mut Client, group: &str) -> i16 {
     let request = delete_groups::DeleteGroupsRequest { groups_names: vec![group] };
     let body = client.call(2, &request);
     body.decode::<delete_groups::DeleteGroupsResponse<'_>>(2).results[0].error_code
@@ -152,6 +152,7 @@ fn state_members_and_generation_of_a_group_are_told() {
     assert_eq!(lag(&samples, "live", "t"), (None, None));
     let total = [("protocol", "classic"), ("state", "Stable")];
     assert_eq!(value(&samples, "millstream_groups", &total), Some(1.0));
+    assert_eq!(sum(&samples, "millstream_group_rebalances_total"), 1.0);
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub fn init(client: &mut Client, id: &str) -> (i64, i16) {
     me
 }
 
-fn add(client: &mut Client, id: &str, (producer, epoch): (i64, i16)) -> i16 {
+pub fn add(client: &mut Client, id: &str, (producer, epoch): (i64, i16)) -> i16 {
     let topic = AddPartitionsToTxnTopic { name: "t", partitions: vec![0, 1] };
     let request = AddPartitionsToTxnRequest {
         v3_and_below_transactional_id: id,
@@ -93,7 +93,7 @@ fn send(client: &mut Client, id: &str, (producer, epoch): (i64, i16), sequence: 
     body.decode::<ProduceResponse<'_>>(9).responses[0].partition_responses[0].error_code
 }
 
-fn end(client: &mut Client, id: &str, (producer, epoch): (i64, i16), committed: bool) -> i16 {
+pub fn end(client: &mut Client, id: &str, (producer, epoch): (i64, i16), committed: bool) -> i16 {
     let request = EndTxnRequest {
         transactional_id: id,
         producer_id: producer,

@@ -2,7 +2,7 @@
 
 use super::round::Round;
 use crate::cluster::image::MetadataImage;
-use crate::group::ask::{Ask, EndError, Ending};
+use crate::group::ask::{Ask, EndError, Ending, Listed};
 use crate::group::classic::{Name, Now};
 use crate::group::limits::{QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX};
 use crate::group::log_size::LogSize;
@@ -123,6 +123,22 @@ impl Place {
             let entries = call(&mut active.groups);
             active.queue(entries);
         }
+    }
+
+    /// At most so many as one step lists, those behind `last`.
+    ///
+    /// # Errors
+    /// COORDINATOR_LOAD_IN_PROGRESS.
+    pub(super) fn listed_after(&self, last: Option<&Name>) -> Result<Vec<Listed>, ErrorCode> {
+        match &*self.state.borrow() {
+            State::Active(active) => Ok(active.groups.listed_after(last)),
+            State::Loading(_) => Err(ErrorCode::CoordinatorLoadInProgress),
+            State::Ended => Ok(Vec::new()),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        matches!(*self.state.borrow(), State::Active(_))
     }
 
     pub(super) fn tick(&self, image: &MetadataImage, now: Now) {

@@ -6,7 +6,6 @@ use super::place::{Place, State};
 use crate::group::classic::Name;
 use crate::group::metrics::GroupFacts;
 use millstream_io::runtime::Breather;
-use std::rc::Rc;
 
 impl Coordinator {
     /// Every group of this core with its committed offsets. Looks up from its work after each step
@@ -16,9 +15,7 @@ impl Coordinator {
     pub async fn watch(&self, is_wanted: impl Fn() -> bool) -> CoreGroups {
         let mut found = CoreGroups::default();
         let mut breather = Breather::new();
-        let places: Vec<Rc<Place>> =
-            self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect();
-        for place in places {
+        for place in self.places() {
             let mut last = None;
             loop {
                 let names = match &*place.state.borrow() {

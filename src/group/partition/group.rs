@@ -1,6 +1,6 @@
 //! One group with its offsets, whichever protocol it follows.
 
-use super::super::ask::GroupKind;
+use super::super::ask::{GroupKind, Listed};
 use super::super::classic::{ClassicGroup, State};
 use super::super::consumer::{ConsumerGroup, ConsumerRecord};
 use super::transactions::OnTheWay;
@@ -24,6 +24,8 @@ pub(super) struct Group {
     pub ending: bool,
     /// The deadline that stands in the heap.
     pub armed: Option<u64>,
+    /// The generation or epoch up to which rebalances are counted.
+    pub counted: i32,
 }
 
 /// The protocol of a group, and all that it is by it.
@@ -44,6 +46,7 @@ impl Group {
             last: None,
             ending: false,
             armed: None,
+            counted: 0,
         }
     }
 
@@ -82,6 +85,14 @@ impl Group {
         self.is_on_disk = true;
         if let Kind::Consumer(consumer) = &mut self.kind {
             consumer.replay(record);
+        }
+    }
+
+    /// The generation of a classic group, the epoch of one of the consumer protocol.
+    pub fn epoch(&self) -> i32 {
+        match &self.kind {
+            Kind::Classic(classic) => classic.generation(),
+            Kind::Consumer(consumer) => consumer.epoch().get(),
         }
     }
 

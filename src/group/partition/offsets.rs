@@ -158,38 +158,46 @@ impl GroupPartition {
             let _ = reply.send(Ok(answers));
             return None;
         }
+        self.counts.deleted(gone.len());
         let mut entry = forget_offsets(name, gone);
         entry.then.push(Then::ReplyEach(reply, answers));
         Some(entry)
     }
 
-    /// Forgets offsets that were kept long enough, and groups of which nothing is left.
-    pub fn expire(&mut self, retention_ms: u64, now: Now) -> Vec<Entry> {
+    /// Forgets offsets that were kept long enough, and groups of which nothing is left: one step.
+    pub fn expire_step(
+        &mut self,
+        walk: &mut Walk<Name>,
+        retention_ms: u64,
+        now: Now,
+    ) -> Vec<Entry> {
         let retention = i64::try_from(retention_ms).unwrap_or(i64::MAX);
-        let mut entries = Vec::new();
-        for (name, group) in &mut self.groups {
+        let counts = self.counts.clone();
+        self.step(walk, |name, group| {
             let over = expired(group, retention, now.wall);
-            entries.extend(without(name, group, over, now));
-        }
-        entries
+            counts.expired(over.len());
+            without(name, group, over, now)
+        })
     }
 
-    /// Forgets offsets of topics that `is_there` denies.
-    pub fn topics_gone(
+    /// Forgets offsets of topics that `is_there` denies: one step.
+    pub fn topics_gone_step(
         &mut self,
+        walk: &mut Walk<Name>,
         is_there: impl Fn(&str, TopicId) -> bool,
         now: Now,
     ) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for (name, group) in &mut self.groups {
+        let counts = self.counts.clone();
+        self.step(walk, |name, group| {
             let mut gone = group.places(|topic, id| !is_there(topic, id));
             // What is on its way to the topic's successor comes before our tombstone.
             gone.retain(|(topic, p)| !group.on_the_way.is_to(topic, *p, &is_there));
-            if !gone.is_empty() {
-                entries.extend(without(name, group, gone, now));
+            if gone.is_empty() {
+                return None;
             }
-        }
-        entries
+            counts.deleted(gone.len());
+            without(name, group, gone, now)
+        })
     }
 }
 

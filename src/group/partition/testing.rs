@@ -1,7 +1,7 @@
 //! A partition with its log, as tests need it.
 
 use super::*;
-use crate::group::ask::{ConsumerHeartbeat, FetchedBy, TopicOffsets};
+use crate::group::ask::{ConsumerHeartbeat, FetchedBy, Listed, TopicOffsets};
 use crate::group::classic::{JoinRules, Protocol, SyncRequest};
 use crate::group::consumer::TopicFacts;
 use crate::group::consumer::testing::Beat;
@@ -40,6 +40,39 @@ impl TopicsView for Topics {
         if after.is_none_or(|after| after < "t") {
             visit(&"t".into());
         }
+    }
+}
+
+/// Walks to their end.
+impl GroupPartition {
+    pub fn list(&self) -> Vec<Listed> {
+        let (mut all, mut last) = (Vec::new(), None);
+        loop {
+            let piece = self.listed_after(last.as_ref());
+            let Some(end) = piece.last() else { return all };
+            last = Some(end.group.clone());
+            all.extend(piece);
+        }
+    }
+
+    pub fn expire(&mut self, retention_ms: u64, now: Now) -> Vec<Entry> {
+        let (mut walk, mut entries) = (Walk::BEGIN, Vec::new());
+        while !walk.is_over() {
+            entries.extend(self.expire_step(&mut walk, retention_ms, now));
+        }
+        entries
+    }
+
+    pub fn topics_gone(
+        &mut self,
+        is_there: impl Fn(&str, TopicId) -> bool,
+        now: Now,
+    ) -> Vec<Entry> {
+        let (mut walk, mut entries) = (Walk::BEGIN, Vec::new());
+        while !walk.is_over() {
+            entries.extend(self.topics_gone_step(&mut walk, &is_there, now));
+        }
+        entries
     }
 }
 

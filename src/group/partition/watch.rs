@@ -19,14 +19,22 @@ impl GroupPartition {
         behind.take(NAMES_AT_ONCE).map(|(name, _)| name.clone()).collect()
     }
 
+    /// At most [`NAMES_AT_ONCE`] groups, in the order of their names, those behind `last`.
+    pub fn listed_after(&self, last: Option<&Name>) -> Vec<Listed> {
+        let from = last.map_or(Bound::Unbounded, |last| Bound::Excluded(&**last));
+        let behind = self.groups.range::<str, _>((from, Bound::Unbounded));
+        behind.take(NAMES_AT_ONCE).map(|(name, group)| group.listed(name)).collect()
+    }
+
     /// A group without its offsets; `None` when it is gone or about to go.
     pub fn facts(&self, name: &Name) -> Option<GroupFacts> {
         let group = self.groups.get(name).filter(|group| !group.ending)?;
         let Listed { group: name, protocol_type, state, kind } = group.listed(name);
-        let (members, epoch) = match &group.kind {
-            Kind::Classic(classic) => (classic.members(), classic.generation()),
-            Kind::Consumer(consumer) => (consumer.member_count(), consumer.epoch().get()),
+        let members = match &group.kind {
+            Kind::Classic(classic) => classic.members(),
+            Kind::Consumer(consumer) => consumer.member_count(),
         };
+        let epoch = group.epoch();
         let commits = Vec::new();
         Some(GroupFacts { group: name, kind, protocol_type, state, members, epoch, commits })
     }

@@ -1,12 +1,14 @@
 //! One partition of `__transaction_state` as its task and its askers see it.
 
 use crate::group::log_size::LogSize;
+use crate::group::walk::Walk;
 use crate::txn::ask::{Ask, Filter, Listed};
 use crate::txn::limits::QUEUED_BYTES_MAX;
+use crate::txn::metrics::TransactionLevels;
 use crate::txn::partition::{Completion, Entry, Name, TransactionPartition};
 use crate::wire::ErrorCode;
 use millstream_io::batch::NewRecord;
-use millstream_io::units::{LeaderEpoch, TimestampMs, TopicPartition};
+use millstream_io::units::{LeaderEpoch, TimestampMs, TopicPartition, bytes_u64};
 use millstream_shards::event::Event;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -81,12 +83,34 @@ impl Place {
         }
     }
 
-    pub fn list(&self, filter: &Filter, now: TimestampMs) -> Result<Vec<Listed>, ErrorCode> {
+    /// One step of a list.
+    ///
+    /// # Errors
+    /// COORDINATOR_LOAD_IN_PROGRESS.
+    pub fn list_step(
+        &self,
+        walk: &mut Walk<Name>,
+        filter: &Filter,
+        now: TimestampMs,
+    ) -> Result<Vec<Listed>, ErrorCode> {
         match &*self.state.borrow() {
-            State::Active(active) => Ok(active.ids.list(filter, now)),
+            State::Active(active) => Ok(active.ids.list_step(walk, filter, now)),
             State::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
-            State::Ended => Ok(Vec::new()),
+            State::Ended => {
+                *walk = Walk::Over;
+                Ok(Vec::new())
+            }
         }
+    }
+
+    /// Adds what is here to what a core has.
+    pub fn add_to(&self, levels: &mut TransactionLevels) {
+        match &*self.state.borrow() {
+            State::Active(active) => levels.add(active.ids.tally()),
+            State::Loading => levels.loading += 1,
+            State::Ended => {}
+        }
+        levels.completing += bytes_u64(self.completing.borrow().len() + self.writers.get());
     }
 
     pub fn activate(&self, ids: TransactionPartition) {
@@ -124,6 +148,10 @@ impl Place {
             let entries = call(&mut active.ids);
             active.queue(entries);
         }
+    }
+
+    pub fn is_active(&self) -> bool {
+        matches!(*self.state.borrow(), State::Active(_))
     }
 
     /// What the log says, in as few records as can be.
