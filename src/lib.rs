@@ -6,6 +6,7 @@ pub mod authorizer;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod coordinator;
 pub mod group;
 pub mod serve;
 pub mod session;

@@ -338,7 +338,7 @@ fn floor_of_room(room: &str) -> Option<u8> {
         "main" | "serve" | "cli" => 6,
         "session" | "mqtt" | "admin" => 5,
         "api" => 4,
-        "group" | "txn" | "cluster" | "replication" => 3,
+        "coordinator" | "group" | "txn" | "cluster" | "replication" => 3,
         "wire" | "authorizer" | "quota" | "config" => 2,
         "millstream_shards" => 1,
         "millstream_io" => 0,

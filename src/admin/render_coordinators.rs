@@ -4,7 +4,7 @@ use super::core_task::CoreCounts;
 use super::families::*;
 use super::render_cores::of_each;
 use super::text::Text;
-use crate::group::load_times::Loads;
+use crate::coordinator::load_times::Loads;
 use crate::group::metrics::GroupTotals;
 use crate::txn::metrics::{TransactionLevels, TransactionTotals};
 use crate::txn::state::State;

@@ -2,9 +2,9 @@
 
 use super::Call;
 use crate::cluster::change::{NewTopic, Refused};
+use crate::coordinator::limits::MESSAGE_BYTES_MAX;
 use crate::group::ask::Ask;
 use crate::group::classic::Name;
-use crate::group::limits::OFFSETS_MESSAGE_BYTES_MAX;
 use crate::group::placement::OFFSETS_TOPIC;
 use crate::wire::ErrorCode;
 use futures_lite::future::or;
@@ -58,8 +58,7 @@ pub fn fresh_uuid() -> Result<Name, ErrorCode> {
 /// COORDINATOR_NOT_AVAILABLE, upon which clients come again.
 pub async fn make_offsets_topic(call: &Call) -> Result<(), ErrorCode> {
     let partitions = call.image().broker.offsets_partitions;
-    make_internal_topic(call, OFFSETS_TOPIC, partitions, SEGMENT_BYTES, OFFSETS_MESSAGE_BYTES_MAX)
-        .await
+    make_internal_topic(call, OFFSETS_TOPIC, partitions, SEGMENT_BYTES, MESSAGE_BYTES_MAX).await
 }
 
 /// Makes a topic of the broker's own when it is not there yet.

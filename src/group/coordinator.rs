@@ -12,29 +12,25 @@ mod watch;
 use super::ask::{Ask, EndError, Ending, InTransaction, Listed};
 use super::classic::{Name, Now, Settings};
 use super::consumer::{ConsumerSettings, MemberTimes};
-use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
 use super::loader;
-use super::log_size::LogSize;
 use super::metrics::{GroupCounts, GroupTotals};
 use super::partition::{Content, Entry, GroupPartition, GroupSettings};
 use super::placement::OFFSETS_TOPIC;
-use super::walk::Walk;
 use crate::cluster::view::MetadataView;
+use crate::coordinator::log_size::LogSize;
+use crate::coordinator::shell::{self, Room, Shell};
+use crate::coordinator::walk::Walk;
 use crate::wire::ErrorCode;
 use futures_lite::future::zip;
 use millstream_io::batch::{compose, compose_transactional};
-use millstream_io::clock::{Clock, SystemClock};
-use millstream_io::runtime::{
-    Breather, Gate, Pool, Promise, Queue, Task, log, sleep, spawn, timeout,
-};
-use millstream_io::units::{Offset, TimestampMs, TopicId, TopicPartition};
-use millstream_shards::deletion::{DeleteBefore, Deletion};
+use millstream_io::clock::Clock;
+use millstream_io::runtime::{Breather, Pool, Promise, log, timeout};
+use millstream_io::units::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use millstream_shards::deletion::DeleteBefore;
 use millstream_shards::message::{Append, AppendError, Marker};
 use millstream_shards::router::Router;
 use place::{Place, Waiting};
 use round::Round;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -43,60 +39,20 @@ use std::time::Duration;
 pub struct Coordinator(Rc<Inner>);
 
 struct Inner {
-    router: Router,
-    metadata: MetadataView,
-    clock: SystemClock,
-    readers: Pool,
-    partitions: RefCell<HashMap<TopicPartition, (Rc<Place>, Task<()>)>>,
+    shell: Shell<Place>,
     counts: Rc<GroupCounts>,
-    /// Around those who list groups for other cores.
-    lists: Gate,
-    stopping: Cell<bool>,
 }
 
 impl Coordinator {
     pub fn new(router: Router, metadata: MetadataView, readers: Pool) -> Coordinator {
-        Coordinator(Rc::new(Inner {
-            router,
-            metadata,
-            clock: SystemClock::new(),
-            readers,
-            partitions: RefCell::default(),
-            counts: Rc::default(),
-            lists: Gate::new(),
-            stopping: Cell::new(false),
-        }))
+        let shell = Shell::new((router, metadata, readers), (OFFSETS_TOPIC, "groups"));
+        Coordinator(Rc::new(Inner { shell, counts: Rc::default() }))
     }
 
     /// Starts to load what this core owns and does not have yet, and ends what is gone. To be
     /// called at start and when the metadata changed.
     pub fn look_at_metadata(&self) {
-        if self.0.stopping.get() {
-            return;
-        }
-        let image = self.0.metadata.get();
-        let topic = image.topic_by_name(OFFSETS_TOPIC);
-        let mut partitions = self.0.partitions.borrow_mut();
-        let id = topic.map(|topic| topic.id);
-        partitions.retain(|at, (place, _)| {
-            let stays = Some(at.topic) == id;
-            if !stays {
-                place.end(ErrorCode::NotCoordinator);
-            }
-            stays
-        });
-        for (place, _) in partitions.values() {
-            // Topics may be gone, or settings of groups.
-            place.work.signal();
-        }
-        let own = self.0.router.shard();
-        for at in topic.into_iter().flat_map(|topic| topic.all_partitions()) {
-            if self.0.router.owner(at) == own && !partitions.contains_key(&at) {
-                let place = Rc::new(Place::new(at));
-                let task = spawn(Queue::Serve, self.clone().run(place.clone()));
-                partitions.insert(at, (place, task));
-            }
-        }
+        shell::look_at_metadata(self);
     }
 
     /// Asks a group of a partition that this core owns.
@@ -115,16 +71,9 @@ impl Coordinator {
     }
 
     fn take(&self, at: TopicPartition, what: Waiting) {
-        if !self.0.partitions.borrow().contains_key(&at) {
-            self.look_at_metadata();
-        }
-        let place = self.0.partitions.borrow().get(&at).map(|(place, _)| place.clone());
-        match place {
-            Some(place) if !self.0.stopping.get() => {
-                let image = self.0.metadata.get();
-                place.take(what, &image, self.now());
-            }
-            Some(_) | None => what.refuse(ErrorCode::NotCoordinator),
+        match shell::find(self, at) {
+            Some(place) => place.take(what, &self.0.shell.metadata.get(), self.now()),
+            None => what.refuse(ErrorCode::NotCoordinator),
         }
     }
 
@@ -137,7 +86,7 @@ impl Coordinator {
         self.look_at_metadata();
         let mut breather = Breather::new();
         let mut all = Vec::new();
-        for place in self.places() {
+        for place in self.0.shell.places() {
             let mut last = None;
             loop {
                 let piece = place.listed_after(last.as_ref())?;
@@ -153,8 +102,8 @@ impl Coordinator {
     /// Answers another core with [`Coordinator::list`].
     pub fn answer_list(&self, reply: Promise<Result<Vec<Listed>, ErrorCode>>) {
         let coordinator = self.clone();
-        // A closed gate drops the promise: nobody answers. Nobody may be waiting any more, either.
-        let _ = self.0.lists.spawn(Queue::Serve, async move {
+        self.0.shell.spawn_list(async move {
+            // Nobody may be waiting any more.
             let _ = reply.send(coordinator.list().await);
         });
     }
@@ -164,36 +113,23 @@ impl Coordinator {
         self.0.counts.get()
     }
 
-    fn places(&self) -> Vec<Rc<Place>> {
-        self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect()
-    }
-
     /// Answers everybody who waits, so that connections can be closed, and takes no more.
     pub async fn stop(&self) {
-        self.0.stopping.set(true);
-        let partitions = std::mem::take(&mut *self.0.partitions.borrow_mut());
-        for (_, (place, task)) in partitions {
-            place.end(ErrorCode::NotCoordinator);
-            task.cancel().await;
-        }
-        // They find nothing more to list, and end at their next step.
-        self.0.lists.close();
-        self.0.lists.drained().await;
+        self.0.shell.stop().await;
     }
 
     fn now(&self) -> Now {
-        let ms = u64::try_from(self.0.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
-        Now { ms, wall: self.0.clock.wall() }
+        Now { ms: self.0.shell.monotonic_ms(), wall: self.0.shell.wall() }
     }
 
     fn settings(&self) -> GroupSettings {
-        let broker = &self.0.metadata.get().broker;
+        let broker = &self.0.shell.metadata.get().broker;
         let classic = Settings {
             session_ms_min: broker.group_session_ms_min,
             session_ms_max: broker.group_session_ms_max,
             initial_delay_ms: broker.group_initial_delay_ms,
             size_max: usize::try_from(broker.group_size_max).unwrap_or(usize::MAX),
-            record_bytes_max: self.append_bytes_max(),
+            record_bytes_max: self.0.shell.append_bytes_max(),
             ..Settings::default()
         };
         let consumer = ConsumerSettings {
@@ -209,106 +145,19 @@ impl Coordinator {
         GroupSettings { classic, consumer }
     }
 
-    /// The largest batch of records that the topic takes.
-    fn append_bytes_max(&self) -> usize {
-        let image = self.0.metadata.get();
-        let topic = image.topic_by_name(OFFSETS_TOPIC);
-        let message = topic.map_or(0, |topic| topic.config.max_message_bytes);
-        let message = usize::try_from(message).unwrap_or(usize::MAX);
-        message.saturating_sub(BATCH_OVERHEAD).min(APPEND_BYTES_MAX)
-    }
-
-    /// The life of one partition.
-    async fn run(self, place: Rc<Place>) {
-        loop {
-            self.load(&place).await;
-            if let Err(reason) = self.serve(&place).await {
-                log::error("groups", "a partition of the offsets topic is loaded again")
-                    .field("partition", place.at)
-                    .field("reason", &reason)
-                    .emit();
-                place.begin_again();
-                sleep(Duration::from_millis(LOAD_AGAIN_MS)).await;
-            }
-        }
-    }
-
-    async fn load(&self, place: &Place) {
-        loop {
-            let mut groups = GroupPartition::new(self.settings(), self.append_bytes_max());
-            let (now, begun) = (self.now(), self.0.clock.monotonic());
-            let replay = |read, at| groups.replay(read, at, now);
-            match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
-                Ok(loaded) => {
-                    groups.set_configs(self.0.metadata.get().group_configs());
-                    groups.count_in(self.0.counts.clone());
-                    groups.loaded(self.now());
-                    self.0.counts.loaded(self.0.clock.monotonic().saturating_sub(begun));
-                    *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
-                    if loaded.records > 0 {
-                        log::info("groups", "loaded a partition of the offsets topic")
-                            .field("partition", place.at)
-                            .field("groups", groups.len())
-                            .field("records", loaded.records)
-                            .field("unreadable", loaded.unreadable)
-                            .emit();
-                    }
-                    let image = self.0.metadata.get();
-                    place.activate(groups, self.append_bytes_max(), &image, self.now());
-                    return;
-                }
-                Err(reason) => {
-                    log::warn("groups", "a partition of the offsets topic cannot be loaded yet")
-                        .field("partition", place.at)
-                        .field("reason", &reason)
-                        .emit();
-                    sleep(Duration::from_millis(LOAD_AGAIN_MS)).await;
-                }
-            }
-        }
-    }
-
-    /// Appends what waits and does what is due, until an append fails.
-    async fn serve(&self, place: &Place) -> Result<(), String> {
-        let mut looks = Looks::new(self);
-        let mut breather = Breather::new();
-        loop {
-            let seen = place.work.seen();
-            let now = self.now();
-            place.tick(&self.0.metadata.get(), now);
-            looks.look(self, place, now);
-            if place.log.borrow().is_compaction_due() {
-                self.compact(place).await?;
-            }
-            let round = place.next_round();
-            if round.is_empty() && looks.are_walking() {
-                breather.after(0).await;
-                continue;
-            }
-            if round.is_empty() {
-                let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
-                let pause = Duration::from_millis(until.saturating_sub(now.ms).max(1));
-                // Either something to do or a time that has come: the loop looks at both.
-                let _ = timeout(pause, place.work.since(seen)).await;
-                continue;
-            }
-            self.write(place, round).await?;
-        }
-    }
-
     /// Writes a round, and lets what hangs on it follow.
     async fn write(&self, place: &Place, round: Round) -> Result<(), String> {
         let Round { batches, markers } = round;
-        let now = self.0.clock.wall();
+        let now = self.0.shell.wall();
         let written = batches.iter().filter(|entry| !entry.records.is_empty());
-        let appends = written.map(|entry| self.batch(place.at, entry, now)).collect();
+        let appends = written.map(|entry| batch(place.at, entry, now)).collect();
         let endings = markers.iter().map(|(ending, _)| marker(place.at, ending, now)).collect();
         let entries: Vec<Entry> =
             batches.into_iter().chain(markers.into_iter().map(|(_, entry)| entry)).collect();
         place.grown(&entries);
         // Once it has given the ticket the partition takes nothing in front of these batches.
-        let ticket = self.0.router.append(appends).await;
-        let (appended, marked) = zip(ticket, self.0.router.write_markers(endings)).await;
+        let ticket = self.0.shell.router.append(appends).await;
+        let (appended, marked) = zip(ticket, self.0.shell.router.write_markers(endings)).await;
         let mut places = appended.into_iter().map(|done| done.map(|done| done.base_offset));
         let mut marked = marked.into_iter();
         let mut entries = entries.into_iter();
@@ -336,38 +185,15 @@ impl Coordinator {
         Ok(())
     }
 
-    fn batch(&self, at: TopicPartition, entry: &Entry, now: TimestampMs) -> Append {
-        let batch = match entry.transaction() {
-            Some(InTransaction { producer, epoch }) => {
-                compose_transactional(&entry.records, now, (producer, epoch))
-            }
-            None => compose(&entry.records, now),
-        };
-        Append { at, current: None, batch, transaction: None, now }
-    }
-
     /// Says again in few records what the log says in many, then gives up the many. Nothing else is
-    /// written meanwhile. A crash in between leaves both, which say the same. What transactions hold
-    /// stays where it is.
+    /// written meanwhile. What transactions hold stays where it is.
     async fn compact(&self, place: &Place) -> Result<(), String> {
-        let mut all = Entry::default();
+        let mut records = Vec::new();
         place.with_groups(|groups| {
-            all.records = groups.records();
+            records = groups.records();
             None
         });
-        let mut first = None;
-        for part in all.split(self.append_bytes_max()) {
-            place.log.borrow_mut().compacted(&part.records, first.is_none());
-            if part.records.is_empty() {
-                continue;
-            }
-            let append = self.batch(place.at, &part, self.0.clock.wall());
-            match self.0.router.append(vec![append]).await.await.into_iter().next() {
-                Some(Ok(appended)) => first = first.or(Some(appended.base_offset)),
-                Some(Err(error)) => return Err(error.to_string()),
-                None => return Err("an append was not answered".to_owned()),
-            }
-        }
+        let first = self.0.shell.say_again(place.at, &place.log, records).await?;
         let mut before = None;
         place.with_groups(|groups| {
             if let Some(first) = first {
@@ -377,21 +203,82 @@ impl Coordinator {
             None
         });
         // Without the groups nobody knows what must stay.
-        let Some(before) = before else { return Ok(()) };
-        let deletion = Deletion { at: place.at, before: DeleteBefore::Offset(before) };
-        match self.0.router.delete_before(vec![deletion], None).await.into_iter().next() {
-            Some(Ok(_)) => {}
-            // The log keeps more than it needs, until the next time.
-            Some(Err(error)) => {
-                log::warn("groups", "the offsets topic could not give up old records")
-                    .field("partition", place.at)
-                    .field("reason", &error)
-                    .emit();
-            }
-            None => {}
+        if let Some(before) = before {
+            self.0.shell.give_up(place.at, DeleteBefore::Offset(before)).await;
         }
         Ok(())
     }
+}
+
+impl Room for Coordinator {
+    type Place = Place;
+
+    fn shell(&self) -> &Shell<Place> {
+        &self.0.shell
+    }
+
+    fn place(&self, at: TopicPartition, _: LeaderEpoch) -> Place {
+        Place::new(at)
+    }
+
+    async fn load(&self, place: &Rc<Place>) -> Result<(), String> {
+        let shell = &self.0.shell;
+        let (now, begun) = (self.now(), shell.clock.monotonic());
+        let mut groups = GroupPartition::new(self.settings(), shell.append_bytes_max());
+        let replay = |read, at| groups.replay(read, at, now);
+        let loaded = loader::load(&shell.router, &shell.readers, place.at, replay).await?;
+        let image = shell.metadata.get();
+        groups.set_configs(image.group_configs());
+        groups.count_in(self.0.counts.clone());
+        groups.loaded(self.now());
+        self.0.counts.loaded(shell.clock.monotonic().saturating_sub(begun));
+        *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
+        if loaded.records > 0 {
+            log::info("groups", "loaded a partition of the offsets topic")
+                .field("partition", place.at)
+                .field("groups", groups.len())
+                .field("records", loaded.records)
+                .field("unreadable", loaded.unreadable)
+                .emit();
+        }
+        place.activate(groups, shell.append_bytes_max(), &image, self.now());
+        Ok(())
+    }
+
+    async fn serve(&self, place: &Rc<Place>) -> Result<(), String> {
+        let mut looks = Looks::new(self);
+        let mut breather = Breather::new();
+        loop {
+            let seen = place.work.seen();
+            let now = self.now();
+            place.tick(&self.0.shell.metadata.get(), now);
+            looks.look(self, place, now);
+            if place.log.borrow().is_compaction_due() {
+                self.compact(place).await?;
+            }
+            let round = place.next_round();
+            if !round.is_empty() {
+                self.write(place, round).await?;
+            } else if looks.are_walking() {
+                breather.after(0).await;
+            } else {
+                let until = place.next_deadline().unwrap_or(u64::MAX).min(looks.next_expiry_ms);
+                let pause = Duration::from_millis(until.saturating_sub(now.ms).max(1));
+                // Either something to do or a time that has come: the loop looks at both.
+                let _ = timeout(pause, place.work.since(seen)).await;
+            }
+        }
+    }
+}
+
+fn batch(at: TopicPartition, entry: &Entry, now: TimestampMs) -> Append {
+    let batch = match entry.transaction() {
+        Some(InTransaction { producer, epoch }) => {
+            compose_transactional(&entry.records, now, (producer, epoch))
+        }
+        None => compose(&entry.records, now),
+    };
+    Append { at, current: None, batch, transaction: None, now }
 }
 
 fn marker(at: TopicPartition, ending: &Ending, now: TimestampMs) -> Marker {
@@ -436,7 +323,7 @@ impl Looks {
     }
 
     fn look(&mut self, coordinator: &Coordinator, place: &Place, now: Now) {
-        let image = coordinator.0.metadata.get();
+        let image = coordinator.0.shell.metadata.get();
         if image.topics_removed() != self.topics_removed {
             self.topics_removed = image.topics_removed();
             self.removal = Walk::BEGIN;

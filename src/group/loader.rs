@@ -2,22 +2,12 @@
 
 use super::ask::InTransaction;
 use super::log_record::LogRecord;
-use super::log_scan::scan;
 use super::partition::Logged;
+use crate::coordinator::log_scan::{Loaded, scan};
 use millstream_io::batch::{EndMarker, RecordBatchHeader};
-use millstream_io::records::{Keep, Records};
 use millstream_io::runtime::Pool;
 use millstream_io::units::{Offset, ProducerStamp, TopicPartition};
 use millstream_shards::router::Router;
-
-/// What a load came upon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
-    pub records: u64,
-    pub bytes: u64,
-    /// Records that could not be read; what they said is lost.
-    pub unreadable: u64,
-}
 
 /// Gives every record and every marker of the log to `replay`, in order, with the offset of the
 /// batch.
@@ -30,11 +20,8 @@ pub async fn load(
     at: TopicPartition,
     mut replay: impl FnMut(Logged, Offset),
 ) -> Result<Loaded, String> {
-    let mut loaded = Loaded::default();
-    let bytes =
-        scan(router, pool, at, |header, batch| records(header, batch, &mut loaded, &mut replay))
-            .await?;
-    Ok(Loaded { bytes, ..loaded })
+    scan(router, pool, at, |header, batch, loaded| records(header, batch, loaded, &mut replay))
+        .await
 }
 
 fn records(
@@ -54,14 +41,11 @@ fn records(
     let transactional = header.producer().filter(|_| header.attributes().is_transactional());
     let by =
         transactional.map(|ProducerStamp { id, epoch, .. }| InTransaction { producer: id, epoch });
-    let mut reader =
-        Records::open(batch, Keep::KeysAndValues).map_err(|error| error.to_string())?;
-    while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
-        loaded.records += 1;
-        match record.key.map(|key| LogRecord::decode(key, record.value)) {
-            Some(Ok(record)) => replay(Logged::Record { record: Box::new(record), by }, at),
-            Some(Err(_)) | None => loaded.unreadable += 1,
+    loaded.read(batch, |key, value| match LogRecord::decode(key, value) {
+        Ok(record) => {
+            replay(Logged::Record { record: Box::new(record), by }, at);
+            true
         }
-    }
-    Ok(())
+        Err(_) => false,
+    })
 }

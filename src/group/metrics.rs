@@ -3,7 +3,7 @@
 
 use super::ask::GroupKind;
 use super::classic::Name;
-use super::load_times::Loads;
+use crate::coordinator::load_times::Loads;
 use millstream_io::units::bytes_u64;
 use std::cell::Cell;
 use std::sync::Arc;

@@ -10,29 +10,24 @@ mod markers;
 mod place;
 
 use super::ask::{Ask, Filter, Listed};
-use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
 use super::loader;
 use super::metrics::{TransactionCounts, TransactionLevels, TransactionTotals};
 use super::partition::{Name, Settings, TransactionPartition};
 use super::placement::TRANSACTIONS_TOPIC;
 use crate::cluster::view::MetadataView;
+use crate::coordinator::log_size::LogSize;
+use crate::coordinator::shell::{self, Room, Shell};
+use crate::coordinator::walk::Walk;
 use crate::group::handle::Groups;
-use crate::group::log_size::LogSize;
-use crate::group::walk::Walk;
 use crate::wire::ErrorCode;
-use millstream_io::batch::{NewRecord, compose};
-use millstream_io::clock::{Clock, SystemClock};
-use millstream_io::runtime::{
-    Breather, Gate, Pool, Promise, Queue, Task, log, sleep, spawn, timeout,
-};
-use millstream_io::units::{Offset, TimestampMs, TopicPartition};
-use millstream_shards::deletion::{DeleteBefore, Deletion};
+use millstream_io::batch::NewRecord;
+use millstream_io::clock::Clock;
+use millstream_io::runtime::{Breather, Gate, Pool, Promise, log, timeout};
+use millstream_io::units::{LeaderEpoch, TimestampMs, TopicPartition};
+use millstream_shards::deletion::DeleteBefore;
 use millstream_shards::event::Event;
-use millstream_shards::message::Append;
 use millstream_shards::router::Router;
 use place::Place;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,19 +36,12 @@ use std::time::Duration;
 pub struct Coordinator(Rc<Inner>);
 
 struct Inner {
-    router: Router,
-    metadata: MetadataView,
+    shell: Shell<Place>,
     groups: Groups,
-    clock: SystemClock,
-    readers: Pool,
-    partitions: RefCell<HashMap<TopicPartition, (Rc<Place>, Task<()>)>>,
-    stopping: Cell<bool>,
     /// Signalled when the coordinator stops.
     stop: Event,
     /// Around those who write markers.
     writers: Gate,
-    /// Around those who list ids for other cores.
-    lists: Gate,
     counts: Rc<TransactionCounts>,
 }
 
@@ -64,58 +52,22 @@ impl Coordinator {
         groups: Groups,
         readers: Pool,
     ) -> Coordinator {
-        Coordinator(Rc::new(Inner {
-            router,
-            metadata,
-            groups,
-            clock: SystemClock::new(),
-            readers,
-            partitions: RefCell::default(),
-            stopping: Cell::new(false),
-            stop: Event::new(),
-            writers: Gate::new(),
-            lists: Gate::new(),
-            counts: Rc::default(),
-        }))
+        let shell = Shell::new((router, metadata, readers), (TRANSACTIONS_TOPIC, "transactions"));
+        let (stop, writers) = (Event::new(), Gate::new());
+        Coordinator(Rc::new(Inner { shell, groups, stop, writers, counts: Rc::default() }))
     }
 
     /// Starts to load what this core owns and does not have yet, and ends what is gone. To be
     /// called at start and when the metadata changed.
     pub fn look_at_metadata(&self) {
-        if self.0.stopping.get() {
-            return;
-        }
-        let image = self.0.metadata.get();
-        let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
-        let mut partitions = self.0.partitions.borrow_mut();
-        let id = topic.map(|topic| topic.id);
-        partitions.retain(|at, (place, _)| {
-            let stays = Some(at.topic) == id;
-            if !stays {
-                place.end(ErrorCode::NotCoordinator);
-            }
-            stays
-        });
-        let own = self.0.router.shard();
-        let Some(topic) = topic else { return };
-        for at in topic.all_partitions() {
-            if self.0.router.owner(at) == own && !partitions.contains_key(&at) {
-                let place = Rc::new(Place::new(at, topic.leader_epoch));
-                let task = spawn(Queue::Serve, self.clone().run(place.clone()));
-                partitions.insert(at, (place, task));
-            }
-        }
+        shell::look_at_metadata(self);
     }
 
     /// Asks a transactional id of a partition that this core owns.
     pub fn ask(&self, at: TopicPartition, id: &Name, ask: Ask) {
-        if !self.0.partitions.borrow().contains_key(&at) {
-            self.look_at_metadata();
-        }
-        let place = self.0.partitions.borrow().get(&at).map(|(place, _)| place.clone());
-        match place {
-            Some(place) if !self.0.stopping.get() => place.ask(id, ask, self.now()),
-            Some(_) | None => ask.refuse(ErrorCode::NotCoordinator),
+        match shell::find(self, at) {
+            Some(place) => place.ask(id, ask, self.now()),
+            None => ask.refuse(ErrorCode::NotCoordinator),
         }
     }
 
@@ -128,7 +80,7 @@ impl Coordinator {
         let now = self.now();
         let mut breather = Breather::new();
         let mut all = Vec::new();
-        for place in self.places() {
+        for place in self.0.shell.places() {
             let mut walk = Walk::BEGIN;
             while !walk.is_over() {
                 all.extend(place.list_step(&mut walk, filter, now)?);
@@ -141,8 +93,8 @@ impl Coordinator {
     /// Answers another core with [`Coordinator::list`].
     pub fn answer_list(&self, filter: Filter, reply: Promise<Result<Vec<Listed>, ErrorCode>>) {
         let coordinator = self.clone();
-        // A closed gate drops the promise: nobody answers. Nobody may be waiting any more, either.
-        let _ = self.0.lists.spawn(Queue::Serve, async move {
+        self.0.shell.spawn_list(async move {
+            // Nobody may be waiting any more.
             let _ = reply.send(coordinator.list(&filter).await);
         });
     }
@@ -155,28 +107,16 @@ impl Coordinator {
     /// What they are now. Costs a look at each partition, none at the ids.
     pub fn levels(&self) -> TransactionLevels {
         let mut levels = TransactionLevels::default();
-        self.places().iter().for_each(|place| place.add_to(&mut levels));
+        self.0.shell.places().iter().for_each(|place| place.add_to(&mut levels));
         levels
-    }
-
-    fn places(&self) -> Vec<Rc<Place>> {
-        self.0.partitions.borrow().values().map(|(place, _)| place.clone()).collect()
     }
 
     /// Answers everybody who waits, so that connections can be closed, and takes no more. Markers
     /// that are not written yet are written after the next start.
     pub async fn stop(&self) {
-        self.0.stopping.set(true);
-        let partitions = std::mem::take(&mut *self.0.partitions.borrow_mut());
-        for (_, (place, task)) in partitions {
-            place.end(ErrorCode::NotCoordinator);
-            task.cancel().await;
-        }
+        self.0.shell.stop().await;
         self.0.stop.signal();
         self.0.writers.close();
-        // They find nothing more to list, and end at their next step.
-        self.0.lists.close();
-        self.0.lists.drained().await;
     }
 
     /// Waits until nobody writes markers any more, for so long at most. To be called after
@@ -190,86 +130,66 @@ impl Coordinator {
     }
 
     fn now(&self) -> TimestampMs {
-        self.0.clock.wall()
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        u64::try_from(self.0.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
+        self.0.shell.wall()
     }
 
     fn settings(&self) -> Settings {
-        let broker = &self.0.metadata.get().broker;
+        let broker = &self.0.shell.metadata.get().broker;
         Settings {
             timeout_ms_max: broker.transactions.timeout_ms_max,
             expiration_ms: broker.transactions.id_expiration_ms,
-            record_bytes_max: self.append_bytes_max(),
+            record_bytes_max: self.0.shell.append_bytes_max(),
         }
     }
 
-    /// The largest batch of records that the topic takes.
-    fn append_bytes_max(&self) -> usize {
-        let image = self.0.metadata.get();
-        let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
-        let message = topic.map_or(0, |topic| topic.config.max_message_bytes);
-        let message = usize::try_from(message).unwrap_or(usize::MAX);
-        message.saturating_sub(BATCH_OVERHEAD).min(APPEND_BYTES_MAX)
+    /// Says again in few records what the log says in many, then gives up the many. Nothing else is
+    /// appended meanwhile.
+    async fn compact(&self, place: &Place) -> Result<(), String> {
+        let first = self.0.shell.say_again(place.at, &place.log, place.records()).await?;
+        // Without an id that lives nothing is worth keeping: all of it is known to be durable.
+        let before = first.map_or(DeleteBefore::HighWatermark, DeleteBefore::Offset);
+        self.0.shell.give_up(place.at, before).await;
+        Ok(())
+    }
+}
+
+impl Room for Coordinator {
+    type Place = Place;
+
+    fn shell(&self) -> &Shell<Place> {
+        &self.0.shell
     }
 
-    /// The life of one partition.
-    async fn run(self, place: Rc<Place>) {
-        loop {
-            self.load(&place).await;
-            if let Err(reason) = self.serve(&place).await {
-                log::error("transactions", "a partition of the transactions topic is loaded again")
-                    .field("partition", place.at)
-                    .field("reason", &reason)
-                    .emit();
-                place.begin_again();
-                sleep(Duration::from_millis(LOAD_AGAIN_MS)).await;
-            }
+    fn place(&self, at: TopicPartition, epoch: LeaderEpoch) -> Place {
+        Place::new(at, epoch)
+    }
+
+    async fn load(&self, place: &Rc<Place>) -> Result<(), String> {
+        let shell = &self.0.shell;
+        let begun = shell.clock.monotonic();
+        let mut ids = TransactionPartition::new(self.settings());
+        let replay = |record| ids.replay(record);
+        let loaded = loader::load(&shell.router, &shell.readers, place.at, replay).await?;
+        ids.count_in(self.0.counts.clone());
+        let completions = ids.loaded();
+        self.0.counts.loaded(shell.clock.monotonic().saturating_sub(begun));
+        *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
+        if loaded.records > 0 {
+            log::info("transactions", "loaded a partition of the transactions topic")
+                .field("partition", place.at)
+                .field("ids", ids.len())
+                .field("to_be_completed", completions.len())
+                .field("records", loaded.records)
+                .field("unreadable", loaded.unreadable)
+                .emit();
         }
+        place.activate(ids);
+        self.complete_all(place, completions);
+        Ok(())
     }
 
-    async fn load(&self, place: &Rc<Place>) {
-        loop {
-            let begun = self.0.clock.monotonic();
-            let mut ids = TransactionPartition::new(self.settings());
-            ids.count_in(self.0.counts.clone());
-            let replay = |record| ids.replay(record);
-            match loader::load(&self.0.router, &self.0.readers, place.at, replay).await {
-                Ok(loaded) => {
-                    let completions = ids.loaded();
-                    self.0.counts.loaded(self.0.clock.monotonic().saturating_sub(begun));
-                    *place.log.borrow_mut() = LogSize::loaded(loaded.bytes);
-                    if loaded.records > 0 {
-                        log::info("transactions", "loaded a partition of the transactions topic")
-                            .field("partition", place.at)
-                            .field("ids", ids.len())
-                            .field("to_be_completed", completions.len())
-                            .field("records", loaded.records)
-                            .field("unreadable", loaded.unreadable)
-                            .emit();
-                    }
-                    place.activate(ids);
-                    self.complete_all(place, completions);
-                    return;
-                }
-                Err(reason) => {
-                    log::warn(
-                        "transactions",
-                        "a partition of the transactions topic cannot be loaded yet",
-                    )
-                    .field("partition", place.at)
-                    .field("reason", &reason)
-                    .emit();
-                    sleep(Duration::from_millis(LOAD_AGAIN_MS)).await;
-                }
-            }
-        }
-    }
-
-    /// Appends what waits and does what is due, until an append fails.
     async fn serve(&self, place: &Rc<Place>) -> Result<(), String> {
+        let shell = &self.0.shell;
         let mut looks = Looks::new(self);
         let mut breather = Breather::new();
         loop {
@@ -278,80 +198,24 @@ impl Coordinator {
             if place.log.borrow().is_compaction_due() {
                 self.compact(place).await?;
             }
-            let batch = place.take_batch(self.append_bytes_max());
-            if batch.is_empty() && looks.are_walking() {
+            let batch = place.take_batch(shell.append_bytes_max());
+            if !batch.is_empty() {
+                let (ids, records): (Vec<Name>, Vec<NewRecord>) =
+                    batch.into_iter().map(|entry| (entry.id, entry.record)).unzip();
+                place.log.borrow_mut().appended(&records);
+                // On an error those who wait for these are told with all others.
+                shell.append(place.at, &records).await?;
+                let completions = place.durable(&ids, self.now());
+                self.complete_all(place, completions);
+            } else if looks.are_walking() {
                 breather.after(0).await;
-                continue;
-            }
-            if batch.is_empty() {
-                let pause = looks.next_ms().saturating_sub(self.monotonic_ms()).max(1);
+            } else {
+                let pause = looks.next_ms().saturating_sub(shell.monotonic_ms()).max(1);
                 // Either something to do or a time that has come: the loop looks at both.
                 let _ = timeout(Duration::from_millis(pause), place.work.since(seen)).await;
-                continue;
-            }
-            let (ids, records): (Vec<Name>, Vec<NewRecord>) =
-                batch.into_iter().map(|entry| (entry.id, entry.record)).unzip();
-            place.log.borrow_mut().appended(&records);
-            // On an error those who wait for these are told with all others.
-            self.append(place.at, &records).await?;
-            let completions = place.durable(&ids, self.now());
-            self.complete_all(place, completions);
-        }
-    }
-
-    /// Says again in few records what the log says in many, then gives up the many. Nothing else is
-    /// appended meanwhile. A crash in between leaves both, which say the same.
-    async fn compact(&self, place: &Place) -> Result<(), String> {
-        let bytes_max = self.append_bytes_max();
-        place.log.borrow_mut().compacted(&[], true);
-        let mut first = None;
-        for records in parts(place.records(), bytes_max) {
-            place.log.borrow_mut().compacted(&records, false);
-            let base = self.append(place.at, &records).await?;
-            first = first.or(Some(base));
-        }
-        // Without an id that lives nothing is worth keeping: all of it is known to be durable.
-        let before = first.map_or(DeleteBefore::HighWatermark, DeleteBefore::Offset);
-        let deletion = Deletion { at: place.at, before };
-        let deleted = self.0.router.delete_before(vec![deletion], None).await;
-        if let Some(Err(error)) = deleted.into_iter().next() {
-            // The log keeps more than it needs, until the next time.
-            log::warn("transactions", "the transactions topic could not give up old records")
-                .field("partition", place.at)
-                .field("reason", &error)
-                .emit();
-        }
-        Ok(())
-    }
-
-    /// Appends records as one batch; the offset of the first.
-    async fn append(&self, at: TopicPartition, records: &[NewRecord]) -> Result<Offset, String> {
-        let now = self.now();
-        let batch = compose(records, now);
-        let append = Append { at, current: None, batch, transaction: None, now };
-        match self.0.router.append(vec![append]).await.await.into_iter().next() {
-            Some(Ok(appended)) => Ok(appended.base_offset),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("an append was not answered".to_owned()),
-        }
-    }
-}
-
-/// Records in batches of at most `bytes_max` each; a larger one is alone.
-fn parts(records: Vec<NewRecord>, bytes_max: usize) -> Vec<Vec<NewRecord>> {
-    let mut parts: Vec<Vec<NewRecord>> = Vec::new();
-    let mut bytes = 0;
-    for record in records {
-        bytes += record.bytes_max();
-        match parts.last_mut() {
-            Some(part) if bytes <= bytes_max => part.push(record),
-            _ => {
-                bytes = record.bytes_max();
-                parts.push(vec![record]);
             }
         }
     }
-    parts
 }
 
 /// What is looked at now and then, a step of each walk at a time. In milliseconds of the monotonic
@@ -365,8 +229,8 @@ struct Looks {
 
 impl Looks {
     fn new(coordinator: &Coordinator) -> Looks {
-        let broker = &coordinator.0.metadata.get().broker;
-        let now = coordinator.monotonic_ms();
+        let broker = &coordinator.0.shell.metadata.get().broker;
+        let now = coordinator.0.shell.monotonic_ms();
         Looks {
             next_abort_ms: now + broker.transactions.abort_check_ms,
             next_expiry_ms: now + broker.transactions.id_check_ms,
@@ -384,8 +248,8 @@ impl Looks {
     }
 
     fn look(&mut self, coordinator: &Coordinator, place: &Place) {
-        let broker = coordinator.0.metadata.get().broker.clone();
-        let (now, wall) = (coordinator.monotonic_ms(), coordinator.now());
+        let broker = coordinator.0.shell.metadata.get().broker.clone();
+        let (now, wall) = (coordinator.0.shell.monotonic_ms(), coordinator.now());
         if now >= self.next_abort_ms {
             self.next_abort_ms = now + broker.transactions.abort_check_ms;
             self.abort = Walk::BEGIN;
@@ -407,22 +271,5 @@ impl Looks {
         if !place.is_active() {
             (self.abort, self.expiry) = (Walk::Over, Walk::Over);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_keep_the_order_and_the_limit() {
-        let record = |bytes| NewRecord { key: None, value: Some(vec![0; bytes]) };
-        let sizes = [400, 400, 400, 2000, 100];
-        let parts = parts(sizes.map(record).into(), 1000);
-        let lengths = |part: &Vec<NewRecord>| {
-            part.iter().map(|r| r.value.as_ref().map_or(0, Vec::len)).collect::<Vec<_>>()
-        };
-        let lengths: Vec<_> = parts.iter().map(lengths).collect();
-        assert_eq!(lengths, [vec![400, 400], vec![400], vec![2000], vec![100]]);
     }
 }

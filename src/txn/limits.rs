@@ -7,29 +7,12 @@ pub const TRANSACTIONAL_ID_BYTES_MAX: usize = i16::MAX as usize;
 /// Transactional ids of one partition, at most. A new one is refused with COORDINATOR_NOT_AVAILABLE.
 pub const IDS_PER_PARTITION_MAX: usize = 100_000;
 
-/// Most bytes of records in one append, where the topic's `max.message.bytes` allows as much. A
-/// transaction of so many partitions that its record is larger gets no more of them: INVALID_REQUEST.
-pub const APPEND_BYTES_MAX: usize = 8 << 20;
-
 /// Additions of partitions to one transaction that wait for a step of it, at most. Further ones are
 /// told CONCURRENT_TRANSACTIONS. Clients have 5 requests in flight; each may ask again meanwhile.
 pub const ADDING_MAX: usize = 16;
 
 /// Ids that one step of a walk over all of them looks at: some hundred microseconds at most.
 pub const VISITED_AT_ONCE: usize = 512;
-
-/// What a batch has besides its records, and room to spare.
-pub const BATCH_OVERHEAD: usize = 1024;
-
-/// `max.message.bytes` of the internal topic as we make it.
-pub const MESSAGE_BYTES_MAX: usize = APPEND_BYTES_MAX + BATCH_OVERHEAD;
-
-/// Records that wait to be appended to one partition; more requests are told
-/// COORDINATOR_NOT_AVAILABLE.
-pub const QUEUED_BYTES_MAX: usize = 64 << 20;
-
-/// Pause before a partition that could not be loaded is tried again.
-pub const LOAD_AGAIN_MS: u64 = 500;
 
 /// Transactions of one partition whose markers are written at the same time; further ones wait for
 /// one of these to be complete.

@@ -2,7 +2,7 @@
 
 use super::state::State;
 use super::transaction::{Outcome, Transaction};
-use crate::group::load_times::Loads;
+use crate::coordinator::load_times::Loads;
 use millstream_io::units::TimestampMs;
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -2,10 +2,12 @@
 
 use super::round::Round;
 use crate::cluster::image::MetadataImage;
+use crate::coordinator::limits::QUEUED_BYTES_MAX;
+use crate::coordinator::log_size::LogSize;
+use crate::coordinator::shell;
 use crate::group::ask::{Ask, EndError, Ending, Listed};
 use crate::group::classic::{Name, Now};
-use crate::group::limits::{QUEUED_BYTES_MAX, WAITING_FOR_LOAD_MAX};
-use crate::group::log_size::LogSize;
+use crate::group::limits::WAITING_FOR_LOAD_MAX;
 use crate::group::partition::{Content, Entry, GroupPartition, Then};
 use crate::wire::ErrorCode;
 use millstream_io::runtime::Promise;
@@ -15,9 +17,9 @@ use millstream_shards::message::AppendError;
 use std::cell::RefCell;
 
 /// One partition with its groups.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub at: TopicPartition,
-    pub state: RefCell<State>,
+    pub(super) state: RefCell<State>,
     pub log: RefCell<LogSize>,
     /// Something waits to be appended, or a deadline came nearer.
     pub work: Event,
@@ -96,15 +98,6 @@ impl Place {
                 self.take(what, image, now);
             }
         }
-    }
-
-    /// The log does not hold what was said: everybody who waits is told, and all is read again.
-    pub(super) fn begin_again(&self) {
-        self.leave(State::Loading(Vec::new()), ErrorCode::NotCoordinator);
-    }
-
-    pub(super) fn end(&self, error: ErrorCode) {
-        self.leave(State::Ended, error);
     }
 
     fn leave(&self, for_state: State, error: ErrorCode) {
@@ -192,6 +185,25 @@ impl Place {
         if let State::Active(active) = &mut *self.state.borrow_mut() {
             active.queue.splice(0..0, entries);
         }
+    }
+}
+
+impl shell::Place for Place {
+    fn at(&self) -> TopicPartition {
+        self.at
+    }
+
+    /// Topics may be gone, or settings of groups.
+    fn look(&self) {
+        self.work.signal();
+    }
+
+    fn begin_again(&self) {
+        self.leave(State::Loading(Vec::new()), ErrorCode::NotCoordinator);
+    }
+
+    fn end(&self, error: ErrorCode) {
+        self.leave(State::Ended, error);
     }
 }
 

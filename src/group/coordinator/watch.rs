@@ -15,7 +15,7 @@ impl Coordinator {
     pub async fn watch(&self, is_wanted: impl Fn() -> bool) -> CoreGroups {
         let mut found = CoreGroups::default();
         let mut breather = Breather::new();
-        for place in self.places() {
+        for place in self.0.shell.places() {
             let mut last = None;
             loop {
                 let names = match &*place.state.borrow() {
@@ -70,7 +70,7 @@ impl Coordinator {
         name: &Name,
         last: Option<&(std::sync::Arc<str>, i32)>,
     ) -> CommitsPiece {
-        let image = self.0.metadata.get();
+        let image = self.0.shell.metadata.get();
         match &*place.state.borrow() {
             State::Active(active) => active.groups.commits(name, last, &*image),
             State::Loading(_) | State::Ended => CommitsPiece::default(),

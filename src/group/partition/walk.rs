@@ -2,8 +2,8 @@
 
 use super::group::Group;
 use super::{Entry, GroupPartition, Name};
+use crate::coordinator::walk::Walk;
 use crate::group::limits::VISITED_AT_ONCE;
-use crate::group::walk::Walk;
 use std::ops::Bound;
 
 impl GroupPartition {

@@ -58,7 +58,7 @@ impl Coordinator {
         let mut left: Vec<Participant> = completion.partitions.iter().cloned().collect();
         let mut epoch = place.epoch.get();
         let mut pause_ms = MARKER_AGAIN_MS;
-        while place.is_of(era) && !self.0.stopping.get() {
+        while place.is_of(era) && !self.0.shell.is_stopping() {
             let seen = self.0.stop.seen();
             let results = self.write(completion, &left, epoch).await;
             let mut why = None;
@@ -98,7 +98,7 @@ impl Coordinator {
         partitions: &[Participant],
         epoch: i32,
     ) -> Vec<Written> {
-        let image = self.0.metadata.get();
+        let image = self.0.shell.metadata.get();
         let now = self.now();
         let mut results: Vec<Option<Written>> = Vec::with_capacity(partitions.len());
         let (mut logs, mut markers, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
@@ -122,7 +122,7 @@ impl Coordinator {
                 }
             }
         }
-        let in_logs = self.0.router.write_markers(markers);
+        let in_logs = self.0.shell.router.write_markers(markers);
         let (in_logs, in_groups) = zip(in_logs, self.end_offsets(completion, offsets, epoch)).await;
         for (place, written) in logs.into_iter().zip(in_logs) {
             results[place] = Some(judged(written.map(drop)));

@@ -1,9 +1,10 @@
 //! One partition of `__transaction_state` as its task and its askers see it.
 
-use crate::group::log_size::LogSize;
-use crate::group::walk::Walk;
+use crate::coordinator::limits::QUEUED_BYTES_MAX;
+use crate::coordinator::log_size::LogSize;
+use crate::coordinator::shell;
+use crate::coordinator::walk::Walk;
 use crate::txn::ask::{Ask, Filter, Listed};
-use crate::txn::limits::QUEUED_BYTES_MAX;
 use crate::txn::metrics::TransactionLevels;
 use crate::txn::partition::{Completion, Entry, Name, TransactionPartition};
 use crate::wire::ErrorCode;
@@ -122,15 +123,6 @@ impl Place {
         }
     }
 
-    /// The log does not hold what was said: everybody who waits is told, and all is read again.
-    pub fn begin_again(&self) {
-        self.leave(State::Loading, ErrorCode::NotCoordinator);
-    }
-
-    pub fn end(&self, error: ErrorCode) {
-        self.leave(State::Ended, error);
-    }
-
     fn leave(&self, for_state: State, error: ErrorCode) {
         self.era.set(self.era.get() + 1);
         self.completing.borrow_mut().clear();
@@ -215,5 +207,22 @@ impl Place {
             self.with_ids(|ids| ids.marked(id, now));
             self.work.signal();
         }
+    }
+}
+
+impl shell::Place for Place {
+    fn at(&self) -> TopicPartition {
+        self.at
+    }
+
+    /// Nothing here depends on other topics until markers are written.
+    fn look(&self) {}
+
+    fn begin_again(&self) {
+        self.leave(State::Loading, ErrorCode::NotCoordinator);
+    }
+
+    fn end(&self, error: ErrorCode) {
+        self.leave(State::Ended, error);
     }
 }

@@ -1,7 +1,7 @@
 //! Walks over all transactional ids, in steps that are short however many there are.
 
 use super::{Entry, Name, Step, Then, TransactionPartition, record};
-use crate::group::walk::Walk;
+use crate::coordinator::walk::Walk;
 use crate::txn::ask::{Filter, Listed};
 use crate::txn::limits::VISITED_AT_ONCE;
 use millstream_io::units::TimestampMs;

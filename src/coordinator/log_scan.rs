@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use millstream_io::batch::{RecordBatchHeader, stored};
+use millstream_io::records::{Keep, Records};
 use millstream_io::runtime::Pool;
 use millstream_io::units::{Offset, TopicPartition, bytes_u64, bytes_usize};
 use millstream_shards::message::{Chunk, Isolation, Read, ReadLimits};
@@ -10,7 +11,38 @@ use millstream_shards::router::Router;
 
 use super::limits::LOAD_READ_BYTES;
 
-/// Gives every batch of the log to `visit`, in order; the bytes of all.
+/// What a load came upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    pub records: u64,
+    pub bytes: u64,
+    /// Records that could not be read; what they said is lost.
+    pub unreadable: u64,
+}
+
+impl Loaded {
+    /// Gives key and value of each record of a batch to `read`, which says whether it understood them.
+    ///
+    /// # Errors
+    /// The batch cannot be opened, in words.
+    pub fn read(
+        &mut self,
+        batch: &[u8],
+        mut read: impl FnMut(&[u8], Option<&[u8]>) -> bool,
+    ) -> Result<(), String> {
+        let mut records =
+            Records::open(batch, Keep::KeysAndValues).map_err(|error| error.to_string())?;
+        while let Some(record) = records.next_record().map_err(|error| error.to_string())? {
+            self.records += 1;
+            if !record.key.is_some_and(|key| read(key, record.value)) {
+                self.unreadable += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives every batch of the log to `visit`, in order, with what the load has come upon.
 ///
 /// # Errors
 /// The log cannot be read, or what `visit` says, in words.
@@ -18,9 +50,9 @@ pub async fn scan(
     router: &Router,
     pool: &Pool,
     at: TopicPartition,
-    mut visit: impl FnMut(&RecordBatchHeader<'_>, &[u8]) -> Result<(), String>,
-) -> Result<u64, String> {
-    let mut total = 0;
+    mut visit: impl FnMut(&RecordBatchHeader<'_>, &[u8], &mut Loaded) -> Result<(), String>,
+) -> Result<Loaded, String> {
+    let mut loaded = Loaded::default();
     let mut offset = start(router, at).await?;
     loop {
         let read =
@@ -33,11 +65,13 @@ pub async fn scan(
             None => return Err(format!("{at}: a read was not answered")),
         };
         if plan.chunks.is_empty() {
-            return Ok(total);
+            return Ok(loaded);
         }
         for chunk in plan.chunks {
             let bytes = bytes_of(chunk, pool).await?;
-            total += bytes_u64(bytes.len());
+            loaded.bytes += bytes_u64(bytes.len());
+            let mut visit =
+                |header: &RecordBatchHeader<'_>, batch: &[u8]| visit(header, batch, &mut loaded);
             offset = batches(&bytes, offset, &mut visit)?;
         }
     }
