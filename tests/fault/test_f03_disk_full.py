@@ -1,8 +1,8 @@
 """F03: a full disk refuses produce in words, serves everything else, and goes on by itself.
 
-Single-node produce part: plain, idempotent and librdkafka producers, reads,
-metadata, deletion of topics and of records as the ways to free space. Groups,
-transactions and MQTT have no tests here; retention is in test_retention.py.
+Plain, idempotent, transactional and librdkafka producers, reads, metadata, settings, commits, groups old
+and new; deletion of topics and of records as the ways to free space. Lower retention while full is in
+test_retention.py.
 """
 
 import os
@@ -14,10 +14,15 @@ from bench import (KAFKA_STORAGE_ERROR, Broker, ClientProducer, Ledger, LoopDisk
                    produce_many, read_partition, read_topic, topic_made, until)
 from hotpath import build_batch
 from ledger import payload
+from rawgroups import Member, commit_alone, committed, form, wait_for_groups
+from rawtxn import Transactional, read, wait_for_transactions
+from test_f34_settings import SET, _alter
 
 pytestmark = needs_loop_disk
 TOPIC, PARTITIONS = "full", 4
 HOLD_SECONDS = budget(8, 60)
+# What clients come again upon: loading, not available, not here, timed out, concurrent, storage.
+RETRIABLE = {7, 14, 15, 16, 51, KAFKA_STORAGE_ERROR}
 
 
 def _until_refused(connection, ledger, topic, partitions, batches_max=2048, records=500):
@@ -137,6 +142,70 @@ def test_space_is_freed_by_deleting_records_while_full(make_disk, make_broker):
     ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
     with broker.connect() as connection:
         assert log_start(connection, "ballast", 0) == log_end(connection, "ballast", 0) == end
+
+
+def test_commits_groups_transactions_and_settings_are_done_or_refused_for_the_time_being(make_disk, make_broker):
+    """Nothing that was answered with success is taken back, nothing else is done half, all goes on by itself."""
+    disk, broker, ledger, filler = _full(make_disk, make_broker, 60)
+    with broker.connect(timeout=40) as connection, Transactional(broker.address, "full", timeout_ms=120_000, timeout=40) as producer, \
+            Member(broker.address, "old", session_ms=60_000, timeout=40) as member:
+        wait_for_transactions(connection)
+        wait_for_groups(connection, TOPIC)
+        topic_made(connection, "ledger", 1)
+        producer.initialise()
+        producer.sent("ledger", values=[b"kept"])
+        producer.ended()
+        form(member)
+        assert member.commit(TOPIC, {0: 1}) == {0: 0}
+        producer.sent("ledger", values=[b"open"])
+        code, _ = _until_refused(connection, ledger, TOPIC, PARTITIONS)
+        assert code == KAFKA_STORAGE_ERROR
+        disk.fill(0, "rest")
+        row = producer.send("ledger", values=[b"small"])
+        assert row["error_code"] in (0, KAFKA_STORAGE_ERROR), row
+        wanted = [b"kept", b"open", *([b"small"] if row["error_code"] == 0 else []), b"behind"]
+        done = {"member": 1, "alone": -1}
+        codes = set()
+        for offset in range(2, 12):
+            for who, commit in (("member", lambda o: member.commit(TOPIC, {0: o})[0]),
+                                ("alone", lambda o: commit_alone(connection, "alone", TOPIC, {0: o})[0])):
+                code = commit(offset)
+                codes.add(code)
+                done[who] = offset if code == 0 else done[who]
+            assert member.heartbeat() == 0, "a group that stands is alive while the disk is full"
+        assert codes <= RETRIABLE | {0}, f"commits are answered with {codes}"
+        with Member(broker.address, "new", session_ms=60_000, timeout=40) as newcomer:
+            code = newcomer.join().joined(want=None)["error_code"]
+            assert code in RETRIABLE | {0}, f"a new group is answered with {code}"
+        described = connection.call(32, 1, resources=[{"resource_type": 2, "resource_name": "ledger", "keys": None}])
+        assert described["results"][0]["error_code"] == 0
+        code, message = _alter(connection, "ledger", ("retention.bytes", SET, "123456789"))[:2]
+        assert code in RETRIABLE | {0}, f"a setting is refused with {code} ({message})"
+        answer = producer.asked_to_end(commit=True)
+        assert answer["error_code"] in RETRIABLE | {0}, f"EndTxn is answered with {answer}"
+        assert broker.running(), broker.words()
+        os.unlink(filler)
+        os.unlink(os.path.join(disk.mount_point, "rest"))
+        _until_accepted(connection, ledger)
+        if answer["error_code"] == 0:
+            producer.producer_id, producer.epoch, producer.sequences = answer["producer_id"], answer["producer_epoch"], {}
+        else:
+            producer.ended()
+        until("commits are taken", lambda: member.commit(TOPIC, {0: 50}) == {0: 0})
+        with Member(broker.address, "new", session_ms=60_000, timeout=40) as newcomer:
+            form(newcomer)
+            assert newcomer.commit(TOPIC, {0: 7}) == {0: 0}
+        producer.sent("ledger", values=[b"behind"])
+        producer.ended()
+        until("all is committed", lambda: [value for _, value in read(connection, "ledger")] == wanted)
+        assert committed(connection, "alone", TOPIC, [0])[0] in (done["alone"], *range(done["alone"], 12))
+    broker.kill9()
+    broker.start()
+    with broker.connect(timeout=40) as connection:
+        until("the groups are there", lambda: committed(connection, "old", TOPIC, [0]) == {0: 50})
+        assert committed(connection, "new", TOPIC, [0]) == {0: 7}
+        assert [value for _, value in read(connection, "ledger")] == wanted
+    ledger.verify(read_topic(broker.address, TOPIC, PARTITIONS))
 
 
 def test_killed_while_full_it_starts_on_the_full_disk_or_says_what_it_needs(make_disk, make_broker):

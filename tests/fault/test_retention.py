@@ -7,15 +7,18 @@ import time
 import pytest
 from admin import Admin
 from bench import (Ledger, Producer, budget, data_files, delete_records, fetch_from, load, log_end, log_start, needs_loop_disk,
-                   one_batch, produce_batch, produce_many, read_partition, topic_made, until)
-from rawkafka import batch
+                   one_batch, produce_batch, produce_many, read_batches, read_partition, topic_made, until)
+from rawkafka import batch, produce
+from rawtxn import CONTROL, TRANSACTIONAL, Transactional, wait_for_transactions
 from test_f03_disk_full import PARTITIONS, TOPIC, _full, _until_refused
+from test_f20_offsets_by_time import PACK, packed
 from test_f34_settings import DELETE, SET, _alter
 from wrong_clock import WrongClock
 
 CHECKS = {"log.retention.check.interval.ms": "200"}
 HOUR, DAY = 3600, 86_400
 INVALID_TIMESTAMP, OFFSET_OUT_OF_RANGE = 32, 1
+LOG_APPEND_TIME = 0x08
 SEED = 18
 
 
@@ -257,3 +260,62 @@ def test_nothing_younger_goes_and_nothing_comes_back_whatever_ends_the_broker(ho
             read[partition] = read_partition(connection, "t", partition, start=kept[partition])
             assert log_bytes(broker, "t", partition) >= 1_000_000
     ledger.verify(read, kept)
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_each_batch_keeps_the_clock_it_was_written_by_and_its_bytes(codec, make_broker):
+    """F19: stamps ten years off, every codec, idempotent and transactional; the type is switched with data there, and a restart."""
+    chance, year = random.Random(f"{SEED}-{codec}"), 365 * DAY * 1000
+    broker = make_broker()
+    with broker.connect(timeout=30) as connection, Transactional(broker.address, f"f19-{codec}", timeout=30) as producer:
+        wait_for_transactions(connection)
+        topic_made(connection, "t", configs={"message.timestamp.type": "LogAppendTime", "message.timestamp.after.max.ms": "1000",
+                                             "message.timestamp.before.max.ms": "1000", "retention.ms": "-1"})
+        producer.initialise()
+        stamps = [[now_ms() + 10 * year, 0, now_ms() - 10 * year], [0, 1, 2]]
+        sent, began = [], now_ms()
+        for row in stamps:
+            sent.append(packed(codec, row, chance))
+            answer = produce(connection, "t", 0, sent[-1])
+            assert answer["error_code"] == 0, answer
+            assert began <= answer["log_append_time_ms"] <= now_ms(), "the answer tells the time of the append"
+        sent.append(packed(codec, stamps[0], chance, attributes=TRANSACTIONAL, producer_id=producer.producer_id,
+                           producer_epoch=producer.epoch, base_sequence=0))
+        answer = producer.call(0, 12, acks=-1, transactional_id=producer.id,
+                               topics=[{"name": "t", "partitions": [{"index": 0, "records": sent[-1]}]}])
+        assert answer["topics"][0]["partitions"][0]["error_code"] == 0, answer
+        producer.ended()
+        ended = now_ms()
+        assert _alter(connection, "t", ("message.timestamp.type", SET, "CreateTime"))[0] == 0
+        answer = produce(connection, "t", 0, packed(codec, stamps[0], chance))
+        assert answer["error_code"] == INVALID_TIMESTAMP, "by the client's clock the bounds hold again"
+        sent.append(packed(codec, [now_ms() - 5, now_ms(), now_ms() - 3], chance))
+        answer = produce(connection, "t", 0, sent[-1])
+        assert (answer["error_code"], answer["log_append_time_ms"]) == (0, -1), answer
+    for how in (broker.stop, broker.kill9):
+        how()
+        broker.start()
+        with broker.connect(timeout=30) as connection:
+            until("the marker is there", lambda: log_end(connection, "t", 0) == 13)
+            stored = [one for one in read_batches(connection, "t", 0) if not one.attributes & CONTROL]
+            for one, raw in zip(stored, sent, strict=True):
+                broker_time = one.base_offset < 9
+                assert bool(one.attributes & LOG_APPEND_TIME) == broker_time, one.attributes
+                assert one.attributes & ~LOG_APPEND_TIME == int.from_bytes(raw[21:23]), "codec and transaction stay"
+                assert one.raw[61:] == raw[61:], "the records are stored as they came"
+                assert not broker_time or began <= one.max_timestamp <= ended, "the batch has the broker's time"
+            for target, offset in ((began, 0), (0, 0), (now_ms() + HOUR, -1)):
+                assert log_end(connection, "t", 0, target) == offset
+
+
+def test_negative_stamps_are_taken_as_apache_kafka_takes_them(make_broker):
+    """F18: -1 is no stamp; others before 1970 are stamps, which the bounds may refuse."""
+    broker = make_broker()
+    with broker.connect() as connection:
+        topic_made(connection, "t", configs={"retention.ms": "-1"})
+        assert put(connection, "t", -1, -5) == 0
+        assert log_end(connection, "t", 0, 0) == -1, "none is of 1970 or later"
+        topic_made(connection, "bounded", configs={"retention.ms": "-1", "message.timestamp.before.max.ms": str(HOUR * 1000)})
+        assert put(connection, "bounded", -1) == 0
+        assert put(connection, "bounded", -5) == INVALID_TIMESTAMP
+        assert log_end(connection, "bounded", 0) == 1
