@@ -144,6 +144,15 @@ fn sound_directory_has_no_problems() {
 }
 
 #[test]
+fn name_without_a_byte_that_an_emptied_partition_leaves_is_no_work() {
+    let disk = data_dir();
+    let next = SegmentId::new(LeaderEpoch::ZERO, Offset::at(30));
+    disk.open(&next.path(&dir(), SegmentFile::Log), OpenHow::CREATE).unwrap();
+    let (found, text) = check(&disk);
+    assert_eq!((found.segments, found.problems, found.needs_recovery), (2, 0, false), "{text}");
+}
+
+#[test]
 fn each_damage_is_a_problem_with_its_place() {
     let damages: [(&str, u64, &str); 5] = [
         ("log", 5 * 569 + 300, "is damaged from byte"),

@@ -249,6 +249,10 @@ impl<D: Disk, W: Write> Verify<'_, D, W> {
         let place = format!("{}: indexes of segment {id}", dir.display());
         let (indexes, coverage) = match Indexes::load(self.disk, dir, id, len) {
             Ok(loaded) => loaded,
+            // A name without a byte says where the log of an emptied partition goes on.
+            Err(LoadError::Damaged(IndexDamage::Missing)) if len == FilePosition::ZERO => {
+                return Ok(());
+            }
             Err(LoadError::Damaged(IndexDamage::Missing)) => {
                 self.found.needs_recovery = true;
                 return writeln!(self.out, "{place} are not written yet, or missing");
