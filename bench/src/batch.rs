@@ -45,10 +45,29 @@ impl Batch {
     /// # Panics
     /// Without a value, or with more than an i32 can count.
     pub fn build<'a>(values: impl Iterator<Item = &'a [u8]>, timestamp_ms: i64) -> Batch {
+        Batch::of(values.map(|value| (None, value)), timestamp_ms)
+    }
+
+    /// `records` values of `value_bytes` each under keys of eight bytes: the number `first_key` and
+    /// those behind it.
+    pub fn keyed(records: u32, first_key: u64, value_bytes: usize, timestamp_ms: i64) -> Batch {
+        let filled = Batch::filled(records, value_bytes, first_key, timestamp_ms);
+        let seen = Seen { base_offset: 0, records, crc: filled.crc, bytes: &filled.bytes };
+        let keys: Vec<[u8; 8]> =
+            (first_key..).take(records as usize).map(u64::to_be_bytes).collect();
+        let values = seen.values().filter_map(Result::ok);
+        let pairs = keys.iter().zip(values).map(|(key, value)| (Some(key.as_slice()), value));
+        Batch::of(pairs, timestamp_ms)
+    }
+
+    fn of<'a>(
+        pairs: impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])>,
+        timestamp_ms: i64,
+    ) -> Batch {
         let mut bytes = vec![0; HEADER_BYTES];
         let mut records = 0i32;
-        for value in values {
-            put_record(&mut bytes, records, None, value);
+        for (key, value) in pairs {
+            put_record(&mut bytes, records, key, value);
             records += 1;
         }
         assert!(records > 0, "a batch holds at least one record, not {records}");
@@ -247,6 +266,23 @@ mod tests {
         assert_eq!(seen.len(), 300);
         assert!(seen.iter().all(|value| value.len() == 100));
         assert!(seen.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn keys_are_numbered_and_values_are_those_of_the_same_seed() {
+        let (keyed, plain) = (Batch::keyed(3, 41, 10, 1), Batch::filled(3, 10, 41, 1));
+        let values = |batch: &Batch| {
+            let mut all = Vec::new();
+            let read = |seen: Seen<'_>| {
+                all.extend(seen.values().map(|value| value.unwrap().to_vec()));
+                Ok(())
+            };
+            walk(&batch.bytes, 0, read).unwrap();
+            all
+        };
+        assert_eq!(values(&keyed), values(&plain));
+        let at = |key: u64| keyed.bytes.windows(8).filter(|w| *w == key.to_be_bytes()).count();
+        assert_eq!([40, 41, 43, 44].map(at), [0, 1, 1, 0]);
     }
 
     #[test]

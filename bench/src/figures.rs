@@ -5,6 +5,7 @@ mod commit;
 mod consume;
 mod device;
 mod idle;
+mod partitions;
 mod produce;
 mod start;
 mod table;
@@ -53,6 +54,7 @@ const FIGURES: &[(&str, Figure, bool)] = &[
     ("consume", consume::measure, true),
     ("cores", produce::all_cores, false),
     ("idle", idle::measure, true),
+    ("partitions", partitions::measure, true),
     ("device", device::measure, false),
     ("ceiling", produce::ceiling, false),
 ];

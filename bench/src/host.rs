@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
@@ -160,6 +160,12 @@ pub fn facts(data: &Path, sync: SyncCost) -> Value {
 /// Microseconds with a fraction.
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
+}
+
+/// Bytes that may be written to the file system under a path.
+pub fn free_bytes(path: &Path) -> Result<u64> {
+    let fs = rustix::fs::statvfs(path).with_context(|| path.display().to_string())?;
+    Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
 }
 
 /// Lets this process open as many connections as the kernel allows.

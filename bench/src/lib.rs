@@ -25,6 +25,8 @@ pub mod groups;
 pub mod host;
 /// The return of many transactional ids.
 pub mod ids;
+/// What rolling, deletion and compaction do to the latency of writers.
+pub mod life;
 /// Closed loops of Produce and Fetch.
 pub mod load;
 /// Questions to single functions.

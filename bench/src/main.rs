@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, groups, ids, micro, null, report, run, soak, workload};
+use millstream_bench::{figures, groups, ids, life, micro, null, report, run, soak, workload};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -25,6 +25,8 @@ millstream-bench run [--workload NAME|FILE[,..]] [--driver FILE] [--out DIR] [--
                      [--warm-up S] [--seconds S] [--interval S]
 millstream-bench compare A.json B.json
 millstream-bench workloads
+millstream-bench life [--gb N] [--compact-gb N] [--rate REQUESTS] [--seconds S] [--assert]
+                      [--broker PATH] [--data DIR] [--out JSON]
 millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
                         [--broker PATH] [--cores N] [--data DIR] [--out JSON]
                         [--attach HOST:PORT --pid PID]
@@ -69,6 +71,7 @@ fn command() -> Result<bool> {
         "figures" => figures::run(Options::parse(words, figures::FLAGS)?),
         "ids" => ids::run(Options::parse(words, &[])?),
         "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
+        "life" => life::run(Options::parse(words, life::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "count" => micro::count(Options::parse(words, &["list"])?),
         "micro" => micro::run(Options::parse(words, &[])?),

@@ -135,6 +135,30 @@ impl Broker {
         }
     }
 
+    /// Where its data lies; `None` when attached.
+    pub fn data_dir(&self) -> Option<PathBuf> {
+        self.child.as_ref().map(|running| running.data.path().to_path_buf())
+    }
+
+    /// Ends it at once (SIGKILL); the data directory lives on.
+    pub fn kill(mut self) -> Result<TempDir> {
+        let Some(mut running) = self.child.take() else { bail!("the broker is not ours to kill") };
+        running.child.end();
+        Ok(running.data)
+    }
+
+    /// Bytes of log that its start had to read, as it says in its own log; zero when it says nothing.
+    pub fn recovered_log_bytes(&self) -> u64 {
+        let Some(running) = &self.child else { return 0 };
+        let text = running.tail();
+        let said = text.rsplit_once("log_bytes_read").map(|(_, behind)| behind);
+        let digits = |text: &str| -> String {
+            let from = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+            from.chars().take_while(char::is_ascii_digit).collect()
+        };
+        said.and_then(|text| digits(text).parse().ok()).unwrap_or(0)
+    }
+
     /// User and system time of all its threads so far. Resolution: a clock tick, mostly 10 ms.
     pub fn cpu(&self) -> Result<Duration> {
         let stat = self.proc("stat")?;
@@ -151,6 +175,11 @@ impl Broker {
     /// Bytes it caused to be written to storage (`write_bytes` of `/proc/PID/io`).
     pub fn written(&self) -> Result<u64> {
         field(&self.proc("io")?, "write_bytes:")
+    }
+
+    /// Bytes it has read by read(2) and its like, from the page cache too (`rchar`).
+    pub fn read(&self) -> Result<u64> {
+        field(&self.proc("io")?, "rchar:")
     }
 
     /// Resident memory, bytes.

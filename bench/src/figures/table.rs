@@ -20,8 +20,10 @@ pub enum Target {
     AtMost(f64),
     /// Elapsed time.
     ElapsedAtMost(f64),
-    /// A count that has no tolerance.
+    /// Counts, which have no tolerance.
     Exactly(f64),
+    CountAtMost(f64),
+    CountAtLeast(f64),
 }
 
 /// One figure.
@@ -59,14 +61,19 @@ impl Row {
             Target::AtMost(most) => Some(median <= most * factor(TOLERANCE)),
             Target::ElapsedAtMost(most) => Some(median <= most * factor(TOLERANCE_ELAPSED)),
             Target::Exactly(value) => Some(median == value),
+            Target::CountAtMost(most) => Some(median <= most),
+            Target::CountAtLeast(least) => Some(median >= least),
         }
     }
 
     fn target_text(&self) -> String {
         match self.target {
             Target::None => "-".to_owned(),
-            Target::AtMost(most) | Target::ElapsedAtMost(most) => format!("<= {most}"),
+            Target::AtMost(most) | Target::ElapsedAtMost(most) | Target::CountAtMost(most) => {
+                format!("<= {most}")
+            }
             Target::Exactly(value) => format!("= {value}"),
+            Target::CountAtLeast(least) => format!(">= {least}"),
         }
     }
 }
@@ -187,8 +194,11 @@ impl Report {
 fn row_json(row: &Row) -> Value {
     let target = match row.target {
         Target::None => Value::Null,
-        Target::AtMost(most) | Target::ElapsedAtMost(most) => json!({ "at_most": most }),
+        Target::AtMost(most) | Target::ElapsedAtMost(most) | Target::CountAtMost(most) => {
+            json!({ "at_most": most })
+        }
         Target::Exactly(value) => json!({ "exactly": value }),
+        Target::CountAtLeast(least) => json!({ "at_least": least }),
     };
     json!({
         "name": row.name,

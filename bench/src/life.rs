@@ -1,0 +1,325 @@
+//! Does the life of a log show in the latency of those who write? One steady load, in one run: alone,
+//! while segments are rolled, while old segments are deleted, while a topic is compacted.
+
+mod steady;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use millstream::wire::ApiKey;
+use millstream::wire::messages::{delete_records as dr, incremental_alter_configs as iac};
+
+use crate::batch::Batch;
+use crate::client::{Admin, Driver, Topic, body};
+use crate::figures::{Report, Target};
+use crate::host::{self, Cpus, SyncCost, on_cpus};
+use crate::load::{ProduceLoop, Shot};
+use crate::options::Options;
+use crate::process::{Broker, data_root, default_broker, one_core, pause};
+use steady::{Steady, Window};
+
+/// Flags of this command.
+pub const FLAGS: &[&str] = &["assert"];
+
+/// How many times the latency of the load alone it may be.
+const RATIO_MAX: f64 = 1.3;
+/// Records of a batch of the logs that are deleted and compacted: about a megabyte.
+const FILL_RECORDS: u32 = 900;
+const FILL_VALUE_BYTES: usize = 1000;
+const FILL_CONNECTIONS: i32 = 4;
+/// Batches that the compacted topic is filled with, over and over: each holds keys of its own.
+const KEYED_BATCHES: u64 = 64;
+/// How long one of the works may take.
+const WORK_LIMIT: Duration = Duration::from_secs(120);
+
+struct Plan {
+    gb: f64,
+    compact_gb: f64,
+    rate: u32,
+    window: Duration,
+}
+
+/// Measures and says whether the targets hold (with `--assert`: within the tolerance).
+pub fn run(mut options: Options) -> Result<bool> {
+    let tolerant = options.flag("assert");
+    let program = options.text("broker").map_or_else(default_broker, PathBuf::from);
+    let data = data_root(options.text("data").map(PathBuf::from))?;
+    let out = options.text("out").map(PathBuf::from);
+    let plan = Plan {
+        gb: options.value("gb", 20.0)?,
+        compact_gb: options.value("compact-gb", 4.0)?,
+        rate: options.value("rate", 1000)?,
+        window: Duration::from_secs_f64(options.value("seconds", 15.0)?),
+    };
+    options.finish()?;
+    ensure!(plan.gb > 0.0 && plan.compact_gb > 0.0, "there is nothing to delete or to compact");
+    let need = ((plan.gb * 1.2 + plan.compact_gb * 1.5) * 1e9) as u64 + (4 << 30);
+    let free = host::free_bytes(&data)?;
+    ensure!(
+        free > need,
+        "{} has {free} bytes free and this needs {need}; use --gb",
+        data.display()
+    );
+    host::raise_descriptors()?;
+    let cpus = Cpus::apart()?;
+    let sync = SyncCost::measure(&data, 200)?;
+    let mut report = Report::new(host::facts(&data, sync));
+    let mut launch = one_core(&program, &data, &cpus);
+    launch.settings.push("log.cleaner.backoff.ms=100".to_owned());
+    let broker = launch.start()?;
+    on_cpus(&cpus.client, || measure(&plan, &broker, &mut report))??;
+    broker.stop()?;
+    report.after(SyncCost::measure(&data, 200)?);
+    print!("{}", report.table(tolerant));
+    if tolerant {
+        print!("\n{}", report.verdicts(tolerant));
+    }
+    if let Some(path) = out {
+        let text = serde_json::to_string_pretty(&report.json())?;
+        std::fs::write(&path, text + "\n").with_context(|| path.display().to_string())?;
+    }
+    Ok(report.holds(tolerant))
+}
+
+/// What the works are done to, and what the load writes into.
+struct Topics {
+    old: Topic,
+    /// Bytes of it that stay: the last segment of each partition, until the next is begun.
+    stays: u64,
+    keyed: Topic,
+    live: Topic,
+    rolling: Topic,
+}
+
+fn measure(plan: &Plan, broker: &Broker, report: &mut Report) -> Result<()> {
+    let mut admin = Admin::connect(broker.address)?;
+    let Topics { old, stays, keyed, live, rolling } = prepare(plan, broker, &mut admin)?;
+    let mut steady = Steady::new(&admin, broker.address, live, plan.rate)?;
+    let mut into_small = Steady::new(&admin, broker.address, rolling, plan.rate)?;
+    let (alone, warm_up) = ((plan.window, plan.window), Duration::from_secs(2));
+    // Not measured: what both topics need once.
+    steady.window((warm_up, warm_up), || false)?;
+    into_small.window((warm_up, warm_up), || false)?;
+    let mut bases = vec![steady.window(alone, || false)?];
+    let segments = count(broker, "life-rolling")?;
+    let rolls = into_small.window(alone, || false)?;
+    let rolled = count(broker, "life-rolling")?.saturating_sub(segments);
+    bases.push(steady.window(alone, || false)?);
+    let limits = (Duration::from_secs(1), WORK_LIMIT);
+    let work = Work::start(broker, move |admin, root| delete(admin, root, &old, stays));
+    let deleting = steady.window(limits, || work.is_going_on())?;
+    let deleted = work.join()?;
+    bases.push(steady.window(alone, || false)?);
+    let work = Work::start(broker, move |admin, root| compact(admin, root, &keyed));
+    let compacting = steady.window(limits, || work.is_going_on())?;
+    let compacted = work.join()?;
+    bases.push(steady.window(alone, || false)?);
+    steady.check(&mut admin)?;
+    into_small.check(&mut admin)?;
+
+    let base = add_bases(report, &bases);
+    let mut row = |what: &str, window: &Window, did: String| {
+        let ratio = window.p99() / base;
+        let note = format!("{did}; {}; p99 {} us", window.note(), window.p99());
+        let name = format!("produce p99 while {what}, against alone");
+        report.row(name, "x", Target::AtMost(RATIO_MAX), vec![ratio], note);
+    };
+    row("segments are rolled", &rolls, format!("{rolled} segments of 64 KiB"));
+    row("old segments are deleted", &deleting, deleted);
+    row("a topic is compacted", &compacting, compacted);
+    let enough = Target::CountAtLeast(f64::from(steady::PARTITIONS));
+    report.row("segments rolled meanwhile", "", enough, vec![rolled as f64], "one a partition");
+    Ok(())
+}
+
+/// Makes the topics, and writes what is to be deleted and compacted.
+fn prepare(plan: &Plan, broker: &Broker, admin: &mut Admin) -> Result<Topics> {
+    let old_segment = ((plan.gb * 1e9 / 20.0) as u64).clamp(16 << 20, 1 << 30);
+    let stays = old_segment * u64::from(FILL_CONNECTIONS.unsigned_abs());
+    let old_segment = old_segment.to_string();
+    let old = admin.create("life-old", FILL_CONNECTIONS, &[("segment.bytes", &old_segment)])?;
+    // Closed segments, and one that is not, in each partition.
+    let segment = (plan.compact_gb * 1e9 / f64::from(FILL_CONNECTIONS) / 4.0) as u64;
+    let segment = segment.clamp(1 << 20, 256 << 20).to_string();
+    let keyed = admin.create("life-keyed", FILL_CONNECTIONS, &[("segment.bytes", &segment)])?;
+    let live = admin.create("life-live", steady::PARTITIONS, &[])?;
+    let small = [("segment.bytes", "65536")];
+    let rolling = admin.create("life-rolling", steady::PARTITIONS, &small)?;
+    let batch = Batch::filled(FILL_RECORDS, FILL_VALUE_BYTES, 3, now_ms());
+    fill(broker, admin, &old, plan.gb + stays as f64 / 1e9, &[batch])?;
+    let keys = |number| number * u64::from(FILL_RECORDS);
+    let batches: Vec<Batch> = (0..KEYED_BATCHES)
+        .map(|number| Batch::keyed(FILL_RECORDS, keys(number), FILL_VALUE_BYTES, now_ms()))
+        .collect();
+    fill(broker, admin, &keyed, plan.compact_gb, &batches)?;
+    broker.settle(Duration::from_secs(2), Duration::from_secs(60))?;
+    Ok(Topics { old, stays, keyed, live, rolling })
+}
+
+/// The load alone, between the works; the middle of its windows counts.
+fn add_bases(report: &mut Report, bases: &[Window]) -> f64 {
+    let mut p99s: Vec<f64> = bases.iter().map(Window::p99).collect();
+    let notes: Vec<String> = bases.iter().map(Window::note).collect();
+    report.row("produce p99, alone", "us", Target::None, p99s.clone(), notes.join("; "));
+    p99s.sort_unstable_by(f64::total_cmp);
+    (p99s[(p99s.len() - 1) / 2] + p99s[p99s.len() / 2]) / 2.0
+}
+
+/// Writes so many bytes into a topic, as fast as they are taken.
+fn fill(broker: &Broker, admin: &Admin, topic: &Topic, gb: f64, batches: &[Batch]) -> Result<()> {
+    let begun = Instant::now();
+    let shots: Result<Vec<Vec<Shot>>> = (0..topic.partitions)
+        .map(|part| batches.iter().map(|b| Shot::new(admin.versions, topic, &[part], b)).collect())
+        .collect();
+    let driver = Driver::connect(broker.address, usize::try_from(topic.partitions)?)?;
+    let mut load = ProduceLoop::new(driver, admin.versions, topic.partitions, shots?, 3)?;
+    load.run_up_to(Duration::from_secs(600), (gb * 1e9) as u64)?;
+    load.drain()?;
+    let (bytes, seconds) = (load.tally.bytes as f64 / 1e9, begun.elapsed().as_secs_f64());
+    eprintln!("  {}: {bytes:.1} GB written in {seconds:.0} s", topic.name);
+    ensure!(bytes >= gb, "{bytes:.1} of {gb} GB were written in {seconds:.0} s");
+    Ok(())
+}
+
+/// Something that the broker does beside the load, ordered and watched by a thread of its own.
+struct Work {
+    done: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<String>>,
+}
+
+impl Work {
+    fn start(
+        broker: &Broker,
+        work: impl FnOnce(&mut Admin, &Path) -> Result<String> + Send + 'static,
+    ) -> Work {
+        let done = Arc::new(AtomicBool::new(false));
+        let (tell, address, root) = (done.clone(), broker.address, broker.data_dir());
+        let thread = std::thread::spawn(move || {
+            let root = root.ok_or_else(|| anyhow!("the broker is not ours"));
+            let result = root.and_then(|root| work(&mut Admin::connect(address)?, &root));
+            tell.store(true, Ordering::Release);
+            result
+        });
+        Work { done, thread }
+    }
+
+    fn is_going_on(&self) -> bool {
+        !self.done.load(Ordering::Acquire)
+    }
+
+    fn join(self) -> Result<String> {
+        self.thread.join().map_err(|_| anyhow!("a thread of this client panicked"))?
+    }
+}
+
+/// Deletes all records of a topic, and waits until their space is back.
+fn delete(admin: &mut Admin, root: &Path, topic: &Topic, stays: u64) -> Result<String> {
+    let begun = Instant::now();
+    let before = host::free_bytes(root)?;
+    let bytes =
+        bytes_under(&root.join("topics").join(&topic.name)) + bytes_under(&root.join("__deleted"));
+    let partitions = (0..topic.partitions)
+        .map(|partition_index| dr::DeleteRecordsPartition { partition_index, offset: -1 });
+    let request = dr::DeleteRecordsRequest {
+        topics: vec![dr::DeleteRecordsTopic {
+            name: &topic.name,
+            partitions: partitions.collect(),
+        }],
+        timeout_ms: 30_000,
+    };
+    let version = admin.version(ApiKey::DeleteRecords, 2)?;
+    admin.ask(&request, version, |bytes| {
+        let response: dr::DeleteRecordsResponse<'_> = body(version, bytes)?;
+        let parts = response.topics.iter().flat_map(|topic| &topic.partitions);
+        for part in parts {
+            ensure!(part.error_code == 0, "DeleteRecords: error {}", part.error_code);
+        }
+        Ok(())
+    })?;
+    let answered = begun.elapsed();
+    let there = loop {
+        let waiting = bytes_under(&root.join("__deleted"));
+        let there = bytes_under(&root.join("topics").join(&topic.name)) + waiting;
+        if waiting == 0 && there <= stays {
+            break there;
+        }
+        ensure!(begun.elapsed() < WORK_LIMIT, "{there} bytes are still there after {WORK_LIMIT:?}");
+        pause(Duration::from_millis(20));
+    };
+    let freed = host::free_bytes(root)?.saturating_sub(before);
+    Ok(format!(
+        "{:.1} GB deleted in {:.1} s, answered after {:.0} ms, {:.1} GB of space back",
+        bytes.saturating_sub(there) as f64 / 1e9,
+        begun.elapsed().as_secs_f64(),
+        answered.as_secs_f64() * 1e3,
+        freed as f64 / 1e9
+    ))
+}
+
+/// Makes a topic compacted, and waits until every partition was.
+fn compact(admin: &mut Admin, root: &Path, topic: &Topic) -> Result<String> {
+    let dir = root.join("topics").join(&topic.name);
+    let (begun, before) = (Instant::now(), bytes_under(&dir));
+    let request = iac::IncrementalAlterConfigsRequest {
+        resources: vec![iac::AlterConfigsResource {
+            resource_type: 2,
+            resource_name: &topic.name,
+            configs: vec![iac::AlterableConfig {
+                name: "cleanup.policy",
+                config_operation: 0,
+                value: Some("compact"),
+            }],
+        }],
+        validate_only: false,
+    };
+    let version = admin.version(ApiKey::IncrementalAlterConfigs, 1)?;
+    admin.ask(&request, version, |bytes| {
+        let response: iac::IncrementalAlterConfigsResponse<'_> = body(version, bytes)?;
+        for answer in &response.responses {
+            ensure!(answer.error_code == 0, "cleanup.policy: error {}", answer.error_code);
+        }
+        Ok(())
+    })?;
+    let is_clean = |part: i32| dir.join(part.to_string()).join("cleaner-checkpoint.json").exists();
+    while !(0..topic.partitions).all(is_clean) {
+        ensure!(begun.elapsed() < WORK_LIMIT, "not compacted after {WORK_LIMIT:?}");
+        pause(Duration::from_millis(20));
+    }
+    let after = bytes_under(&dir);
+    Ok(format!(
+        "{:.2} GB became {:.2} GB in {:.1} s",
+        before as f64 / 1e9,
+        after as f64 / 1e9,
+        begun.elapsed().as_secs_f64()
+    ))
+}
+
+/// Segment files of a topic. A partition has none before the first write behind its journal.
+fn count(broker: &Broker, topic: &str) -> Result<usize> {
+    let root = broker.data_dir().ok_or_else(|| anyhow!("the broker is not ours"))?;
+    let entries = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let parts = entries(root.join("topics").join(topic));
+    let files = parts.flat_map(|part| entries(part.path()));
+    Ok(files.filter(|file| file.path().extension().is_some_and(|end| end == "log")).count())
+}
+
+/// Bytes of all files under a path; what goes while it is counted counts as gone.
+fn bytes_under(path: &Path) -> u64 {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| bytes_under(&entry.path())).sum()
+        }
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    }
+}
+
+/// Milliseconds since 1970, for record timestamps.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
