@@ -47,15 +47,25 @@ impl Default for CleanerConfig {
 
 /// The seats for passes, shared by all cores. First come, first served.
 #[derive(Clone, Debug)]
-pub struct Cleaners {
-    config: CleanerConfig,
-    seats: Arc<Mutex<Seats>>,
-}
+pub struct Cleaners(Arc<Mutex<Seats>>);
 
 #[derive(Debug)]
 struct Seats {
-    free: usize,
+    config: CleanerConfig,
+    taken: usize,
     waiting: VecDeque<Promise<()>>,
+}
+
+impl Seats {
+    /// Gives the seats that are free to those who wait.
+    fn fill(&mut self) {
+        while self.taken < self.config.threads
+            && let Some(next) = self.waiting.pop_front()
+        {
+            // Nobody may be waiting any more.
+            self.taken += usize::from(next.send(()).is_ok());
+        }
+    }
 }
 
 /// A seat; given up when dropped.
@@ -64,38 +74,52 @@ pub struct CleanerSeat(Arc<Mutex<Seats>>);
 
 impl Cleaners {
     pub fn new(config: CleanerConfig) -> Cleaners {
-        let seats = Seats { free: config.threads, waiting: VecDeque::new() };
-        Cleaners { config, seats: Arc::new(Mutex::new(seats)) }
+        Cleaners(Arc::new(Mutex::new(Seats { config, taken: 0, waiting: VecDeque::new() })))
+    }
+
+    /// What holds from now on. Passes under way keep their seats and their memory.
+    pub fn configure(&self, config: CleanerConfig) {
+        let mut seats = lock(&self.0);
+        if seats.config != config {
+            seats.config = config;
+            seats.fill();
+        }
     }
 
     /// Memory of one pass's map.
     pub fn map_bytes(&self) -> u64 {
-        self.config.dedupe_bytes / u64::try_from(self.config.threads.max(1)).unwrap_or(u64::MAX)
+        let config = self.config();
+        config.dedupe_bytes / u64::try_from(config.threads.max(1)).unwrap_or(u64::MAX)
+    }
+
+    fn config(&self) -> CleanerConfig {
+        lock(&self.0).config
     }
 
     /// Waits for a seat.
     pub async fn seat(&self) -> CleanerSeat {
         loop {
             let reply: Reply<()> = {
-                let mut seats = lock(&self.seats);
-                if seats.free > 0 {
-                    seats.free -= 1;
-                    return CleanerSeat(self.seats.clone());
+                let mut seats = lock(&self.0);
+                if seats.taken < seats.config.threads {
+                    seats.taken += 1;
+                    return CleanerSeat(self.0.clone());
                 }
                 let (promise, reply) = oneshot();
                 seats.waiting.push_back(promise);
                 reply
             };
             if reply.await.is_ok() {
-                return CleanerSeat(self.seats.clone());
+                return CleanerSeat(self.0.clone());
             }
         }
     }
 
     /// How long a pass pauses behind a step that moved so many bytes.
     fn pause(&self, bytes: u64) -> Duration {
-        let seats = u64::try_from(self.config.threads.max(1)).unwrap_or(u64::MAX);
-        match self.config.io_bytes_per_second {
+        let config = self.config();
+        let seats = u64::try_from(config.threads.max(1)).unwrap_or(u64::MAX);
+        match config.io_bytes_per_second {
             Some(rate) => {
                 let share = (rate / seats).max(1);
                 Duration::from_micros(bytes.saturating_mul(1_000_000) / share)
@@ -108,12 +132,8 @@ impl Cleaners {
 impl Drop for CleanerSeat {
     fn drop(&mut self) {
         let mut seats = lock(&self.0);
-        while let Some(next) = seats.waiting.pop_front() {
-            if next.send(()).is_ok() {
-                return;
-            }
-        }
-        seats.free += 1;
+        seats.taken -= 1;
+        seats.fill();
     }
 }
 
@@ -121,19 +141,29 @@ fn lock(seats: &Mutex<Seats>) -> std::sync::MutexGuard<'_, Seats> {
     seats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compacts the partitions of one core until the future is dropped.
+/// Compacts the partitions of one core until the future is dropped. New settings hold from the next
+/// pass on, and the rate from the next step.
 pub async fn clean<D: CoreDisk>(shell: DiskShell<D>, cleaners: Cleaners) {
     let clock = SystemClock::new();
-    if cleaners.config.threads == 0 {
-        return;
-    }
     loop {
-        let cleaned = {
+        let config = shell.shard.with(|shard| shard.cleaner);
+        cleaners.configure(config);
+        let cleaned = config.threads > 0 && {
             let _seat = cleaners.seat().await;
             clean_next(&shell, &cleaners, clock.wall(), sleep).await
         };
         if !cleaned {
-            sleep(cleaners.config.backoff).await;
+            // Looked at in between, so that a long backoff does not keep a shorter one from its turn.
+            let mut slept = Duration::ZERO;
+            loop {
+                let backoff = shell.shard.with(|shard| shard.cleaner.backoff);
+                let nap = backoff.saturating_sub(slept).min(BACKOFF_LOOK);
+                if nap.is_zero() {
+                    break;
+                }
+                sleep(nap).await;
+                slept += nap;
+            }
         }
     }
 }
@@ -252,6 +282,7 @@ where
     /// One step on the pool; `None` when the pass has to end.
     async fn step(&mut self) -> Result<Option<Step>, DiskError> {
         let counts = self.held()?.take_counts();
+        self.cleaners.configure(self.shell.shard.with(|shard| shard.cleaner));
         let mut pause = self.cleaners.pause(counts.bytes_read + counts.bytes_written);
         if !self.may_go_on(counts) {
             return Ok(None);
@@ -328,8 +359,46 @@ fn flatten(wrote: Result<Result<(), StateError>, DiskError>) -> Result<(), DiskE
 /// Bytes of log that one job on the pool goes through: some milliseconds.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// How often a core that has nothing to clean looks whether its backoff was changed.
+const BACKOFF_LOOK: Duration = Duration::from_secs(15);
+
 /// A pass that is throttled looks this often whether it has to end.
 const NAP_MAX: Duration = Duration::from_millis(500);
 
 /// Space that a cleaning leaves free: it must not be what fills a disk.
 const SPACE_KEPT_BYTES: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_follow_the_setting() {
+        let with = |threads| CleanerConfig { threads, ..CleanerConfig::default() };
+        let cleaners = Cleaners::new(with(0));
+        let (first, mut first_reply) = oneshot();
+        let (second, mut second_reply) = oneshot();
+        lock(&cleaners.0).waiting.extend([first, second]);
+        cleaners.configure(with(1));
+        assert!(matches!(first_reply.try_take(), Some(Ok(()))));
+        assert!(second_reply.try_take().is_none());
+        let seat = CleanerSeat(cleaners.0.clone());
+        cleaners.configure(with(0));
+        drop(seat);
+        assert!(second_reply.try_take().is_none(), "there is no seat any more");
+        cleaners.configure(with(2));
+        assert!(matches!(second_reply.try_take(), Some(Ok(()))));
+        assert_eq!(lock(&cleaners.0).taken, 1);
+    }
+
+    #[test]
+    fn memory_and_rate_are_shared_by_the_seats() {
+        let (dedupe_bytes, backoff) = (1000, Duration::ZERO);
+        let config =
+            CleanerConfig { threads: 2, dedupe_bytes, io_bytes_per_second: Some(100), backoff };
+        let cleaners = Cleaners::new(config);
+        assert_eq!((cleaners.map_bytes(), cleaners.pause(50)), (500, Duration::from_secs(1)));
+        cleaners.configure(CleanerConfig { threads: 1, io_bytes_per_second: None, ..config });
+        assert_eq!((cleaners.map_bytes(), cleaners.pause(50)), (1000, Duration::ZERO));
+    }
+}

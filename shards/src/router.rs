@@ -11,6 +11,7 @@ use millstream_io::units::{Offset, ShardId, TopicId, TopicPartition};
 
 pub use collect::AppendTicket;
 
+use crate::clean_task::CleanerConfig;
 use crate::delete_task;
 use crate::deletion::{DeleteError, Deletion};
 use crate::mesh::{AppendOrder, Appends, Ask, LocalShard, drop_topic, open_all, wait_for_room};
@@ -328,6 +329,11 @@ impl Router {
     /// (`producer.id.expiration.ms`).
     pub fn set_own_producer_expiry(&self, ms: i64) {
         self.0.shard.with_mut(|shard| shard.limits.producer_expiry_ms = ms);
+    }
+
+    /// Sets how this core compacts (`log.cleaner.*`).
+    pub fn set_own_cleaner(&self, cleaner: CleanerConfig) {
+        self.0.shard.with_mut(|shard| shard.cleaner = cleaner);
     }
 
     /// A piece of a walk over the partitions of this core's shard, from place `from` on.

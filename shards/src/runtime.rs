@@ -185,6 +185,7 @@ where
     let shard = Shard::new(state);
     for (open, log) in share.logs {
         if let Err(error) = shard.with_mut(|shard| shard.open(&open, log)) {
+    shard.with_mut(|shard| shard.cleaner = config.cleaner);
             panic!("{}: a recovered partition was refused: {error}", open.at);
         }
     }

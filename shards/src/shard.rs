@@ -34,6 +34,7 @@ use millstream_io::journal::JournalRing;
 use millstream_io::units::{ShardId, TopicId, TopicPartition, bytes_u64};
 
 use crate::event::Event;
+use crate::clean_task::CleanerConfig;
 use crate::group_commit::GroupCommit;
 use crate::health::Health;
 use crate::limits::{PARTITIONS_PER_SHARD_MAX, ShardLimits};
@@ -92,6 +93,8 @@ pub struct ShardState {
     deletes: deleting::Deletes,
     retention: retaining::Retention,
 }
+    /// How this core compacts.
+    pub cleaner: CleanerConfig,
 
 impl Shard {
     pub fn new(state: ShardState) -> Shard {
@@ -149,6 +152,7 @@ impl ShardState {
             deletes: deleting::Deletes::default(),
             retention: retaining::Retention::default(),
         }
+            cleaner: CleanerConfig::default(),
     }
 
     /// Takes a partition that recovery found, or a new one.

@@ -4,13 +4,14 @@ use super::controller::{Cores, NewPartition};
 use super::image::MetadataImage;
 use super::limits::CORE_ORDER_SLOW;
 use super::view::MetadataView;
-use crate::config::TopicConfig;
+use crate::config::{BrokerConfig, TopicConfig};
 use millstream_io::runtime::{ForeignPost, Mailbox, Promise, Reply, log, oneshot};
 use millstream_io::units::{ShardId, TopicId};
+use millstream_shards::clean_task::CleanerConfig;
 use millstream_shards::message::{Compaction, OpenError, OpenPartition, PartitionConfig};
 use millstream_shards::router::Router;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One order of the controller to one core; the promise is kept when it is done.
 pub enum CoreOrder {
@@ -40,6 +41,7 @@ async fn carry_out(order: CoreOrder, router: &Router, view: &MetadataView, chang
     match order {
         CoreOrder::Publish(image, done) => {
             router.set_own_producer_expiry(image.broker.producer_expiry_ms);
+            router.set_own_cleaner(cleaner_config(&image.broker));
             view.replace(image);
             changed();
             let _ = done.send(());
@@ -133,6 +135,16 @@ pub fn open_partition(partition: NewPartition) -> OpenPartition {
         topic_name: partition.topic_name,
         epoch: partition.epoch,
         config: partition_config(&partition.config),
+    }
+}
+
+/// The settings of the broker that compaction acts on.
+pub fn cleaner_config(broker: &BrokerConfig) -> CleanerConfig {
+    CleanerConfig {
+        threads: broker.cleaner_threads,
+        dedupe_bytes: broker.cleaner_dedupe_bytes,
+        io_bytes_per_second: broker.cleaner_io_bytes_per_second,
+        backoff: Duration::from_millis(broker.cleaner_backoff_ms),
     }
 }
 

@@ -1,17 +1,17 @@
 //! Settings of the broker that concern logs and are no setting of topics.
 
-use super::broker::{NO_MAX, start};
+use super::broker::{NO_MAX, live, start};
 use super::setting::{Allowed, Setting};
 
 /// By name.
 pub(super) const LOG_SETTINGS: &[Setting] = &[
-    start(
+    live(
         "log.cleaner.backoff.ms",
         Allowed::Long { min: 1, max: i64::MAX },
         Some("15000"),
         "How long a core waits that has nothing to compact before it looks again.",
     ),
-    start(
+    live(
         "log.cleaner.dedupe.buffer.size",
         Allowed::Long { min: 1024 * 1024, max: i64::MAX },
         Some("134217728"),
@@ -24,13 +24,13 @@ pub(super) const LOG_SETTINGS: &[Setting] = &[
         Some("true"),
         "Whether topics are compacted that ask for it.",
     ),
-    start(
+    live(
         "log.cleaner.io.max.bytes.per.second",
         Allowed::Decimal { min: 1, max: None },
         Some("1.7976931348623157E308"),
         "How many bytes compaction reads and writes a second, over all cores.",
     ),
-    start(
+    live(
         "log.cleaner.threads",
         Allowed::Int { min: 0, max: 256 },
         Some("1"),

@@ -8,7 +8,7 @@ use crate::admin::watch::Watcher;
 use crate::api::fetch_session::FetchSessions;
 use crate::api::{CoreContext, FreeSpace, Requests};
 use crate::cluster::controller_task::ControllerHandle;
-use crate::cluster::core_task::{self, CoreOrder};
+use crate::cluster::core_task::{self, CoreOrder, cleaner_config};
 use crate::cluster::image::MetadataImage;
 use crate::cluster::producer_ids::ProducerIds;
 use crate::cluster::view::MetadataView;
@@ -148,12 +148,7 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
             producer_expiry_ms: broker.producer_expiry_ms,
             ..ShardLimits::default()
         },
-        cleaner: CleanerConfig {
-            threads: broker.cleaner_threads,
-            dedupe_bytes: broker.cleaner_dedupe_bytes,
-            io_bytes_per_second: broker.cleaner_io_bytes_per_second,
-            backoff: Duration::from_millis(broker.cleaner_backoff_ms),
-        },
+        cleaner: cleaner_config(broker),
         watchdog: limits::WATCHDOG,
         stop_patience: limits::STOP_PATIENCE,
         retention: RetentionConfig {

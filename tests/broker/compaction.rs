@@ -1,5 +1,6 @@
 //! Compacted topics: what readers see, what a kill leaves, and what is refused.
 
+use crate::config::alter;
 use crate::support::{Broker, Client, produce_request};
 use millstream::wire::messages::*;
 use millstream_io::batch::RecordBatchHeader;
@@ -7,6 +8,9 @@ use millstream_io::batch::testing::{BatchBuilder, TestRecord};
 use millstream_io::records::{Keep, Records};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// The kind of the broker in requests about settings.
+const BROKER: i8 = 4;
 
 const QUICK: &[&str] = &["--set", "log.cleaner.backoff.ms=50"];
 
@@ -112,6 +116,30 @@ fn compacted_topic_keeps_the_newest_record_of_each_key_at_its_offset_also_over_a
     let seen = read_all(&mut broker.connect(), "t");
     assert!(replaced(&seen) < 120, "{} records are left", seen.len());
     assert_eq!(seen.last().unwrap().0, 1200);
+}
+
+#[test]
+fn cleaner_settings_act_while_the_broker_runs() {
+    let broker = Broker::with(&[QUICK, &["--set", "log.cleaner.threads=0"]].concat());
+    let mut client = broker.connect();
+    assert_eq!(client.create_with("t", 1, COMPACTED), 0);
+    let record = ("key".to_owned(), Some("x".repeat(1000)));
+    for _ in 0..60 {
+        assert_eq!(
+            client.produce_batch("t", 0, &keyed(std::slice::from_ref(&record)).build(), -1).0,
+            0
+        );
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(replaced(&read_all(&mut client, "t")), 59, "nobody compacts");
+    let settings = [
+        ("log.cleaner.threads", 0, Some("2")),
+        ("log.cleaner.io.max.bytes.per.second", 0, Some("100000000")),
+        ("log.cleaner.dedupe.buffer.size", 0, Some("2097152")),
+        ("log.cleaner.backoff.ms", 0, Some("20")),
+    ];
+    assert_eq!(alter(&mut client, BROKER, "", &settings), (0, String::new()));
+    until("compaction", || replaced(&read_all(&mut client, "t")) < 30);
 }
 
 #[test]

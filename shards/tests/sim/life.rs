@@ -77,6 +77,11 @@ impl<'a> Life<'a> {
         for (open, log) in recovered.logs {
             shard.with_mut(|shard| shard.open(&open, log)).expect("it was recovered");
         }
+        let cleaner = CleanerConfig {
+            dedupe_bytes: 200 + plan.limits.tail_bytes_max / 8,
+            ..CleanerConfig::default()
+        };
+        shard.with_mut(|shard| shard.cleaner = cleaner);
         disk.stepped();
         let shell = DiskShell::new(disk.clone(), shard.clone(), &layout, id, plan.ring);
         let mut executor = Executor::default();
@@ -94,10 +99,7 @@ impl<'a> Life<'a> {
             reading: 0,
             deleting: Vec::new(),
             cleaning: Rc::default(),
-            cleaners: Cleaners::new(CleanerConfig {
-                dedupe_bytes: 200 + plan.limits.tail_bytes_max / 8,
-                ..CleanerConfig::default()
-            }),
+            cleaners: Cleaners::new(cleaner),
             stopped: HashMap::new(),
             reads_refused: 0,
         }
