@@ -80,6 +80,8 @@ pub async fn make_internal_topic(
         partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
         replication_factor: 1,
         configs: vec![
+            // So it reads: the newest record of each key stays. The coordinators see to it themselves.
+            ("cleanup.policy".to_owned(), Some("compact".to_owned())),
             ("segment.bytes".to_owned(), Some(segment_bytes.to_owned())),
             ("max.message.bytes".to_owned(), Some(message_bytes_max.to_string())),
         ],

@@ -13,6 +13,7 @@ use millstream::wire::messages::offset_commit::{
 use millstream::wire::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse,
 };
+use std::collections::VecDeque;
 
 /// Asks for the coordinator, which makes the internal topic on the way.
 pub fn coordinator(client: &mut Client, group: &str) -> i16 {
@@ -194,4 +195,73 @@ fn clients_write_nothing_to_the_brokers_own_topics() {
     let mut client = broker.connect();
     coordinator(&mut client, "g");
     assert_eq!(client.produce("__consumer_offsets", 0, &["forged"]).0, 17);
+}
+
+/// Goal: months of commits keep the internal topic small, and a start finds the last of each.
+/// Method: two million commits of a thousand partitions, some 300 MB of records; the files are measured
+/// all along. The bound is a segment (100 MiB) that is still written, one that is on its way out, and
+/// what two sayings of the same take.
+#[test]
+fn two_million_commits_take_bounded_space() {
+    const PARTITIONS: i32 = 1000;
+    const REQUESTS: i64 = 2000;
+    const BYTES_MAX: u64 = 2 * (100 << 20) + (48 << 20);
+    let mut broker = Broker::with(&["--set", "offsets.topic.num.partitions=1"]);
+    let mut client = broker.connect();
+    client.create("t", PARTITIONS);
+    coordinator(&mut client, "g");
+    let (mut open, mut most) = (VecDeque::new(), 0);
+    for round in 0..REQUESTS {
+        let partition = |index| OffsetCommitRequestPartition {
+            partition_index: index,
+            committed_offset: i64::from(index) + round,
+            committed_leader_epoch: 7,
+            committed_metadata: Some("x"),
+        };
+        let topic = OffsetCommitRequestTopic {
+            name: "t",
+            partitions: (0..PARTITIONS).map(partition).collect(),
+            ..Default::default()
+        };
+        let request = OffsetCommitRequest {
+            group_id: "g",
+            generation_id_or_member_epoch: -1,
+            topics: vec![topic],
+            ..Default::default()
+        };
+        open.push_back(client.send(8, &request));
+        if open.len() >= 8 || round == REQUESTS - 1 {
+            for sent in open.drain(..) {
+                let body = client.receive::<OffsetCommitRequest<'_>>(8, sent);
+                let answer: OffsetCommitResponse<'_> = body.decode(8);
+                assert!(answer.topics[0].partitions.iter().all(|p| p.error_code == 0));
+            }
+        }
+        if round % 50 == 0 {
+            most = most.max(log_bytes(&broker, "__consumer_offsets"));
+        }
+    }
+    assert!((BYTES_MAX / 8..BYTES_MAX).contains(&most), "{} MiB", most >> 20);
+    assert!(log_start(&mut client, "__consumer_offsets", 0) > REQUESTS * i64::from(PARTITIONS) / 2);
+    broker.kill();
+    broker.start_again();
+    let topics =
+        vec![OffsetFetchRequestTopic { name: "t", partition_indexes: (0..PARTITIONS).collect() }];
+    let request = OffsetFetchRequest { group_id: "g", topics: Some(topics), ..Default::default() };
+    let body = broker.connect().call(7, &request);
+    let answer: OffsetFetchResponse<'_> = body.decode(7);
+    assert_eq!(answer.topics[0].partitions.len(), 1000);
+    for found in &answer.topics[0].partitions {
+        assert_eq!(found.committed_offset, i64::from(found.partition_index) + REQUESTS - 1);
+    }
+}
+
+/// Bytes of the log files of a topic, which has none before its first write behind the journal; one may
+/// go while they are counted.
+fn log_bytes(broker: &Broker, topic: &str) -> u64 {
+    let entries = |dir: std::path::PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let partitions = entries(broker.data.path().join("data/topics").join(topic));
+    let files = partitions.flat_map(|partition| entries(partition.path()));
+    let logs = files.filter(|file| file.path().extension().is_some_and(|end| end == "log"));
+    logs.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
 }
