@@ -158,7 +158,7 @@ fn recover(
         layout: directory.layout().clone(),
         shard_count: shards,
         ring: RingLimits::fitting(free, shards),
-        threads: cores,
+        threads: limits::recovery_threads(cores),
         now: SystemClock::new().wall(),
     };
     let partitions = image.topics().flat_map(|topic| new_partitions(topic, 0)).map(open_partition);

@@ -237,6 +237,11 @@ pub trait CoreDisk: Clone + 'static {
     fn blocking(&self) -> Self::Blocking;
 }
 
+    /// The same disk, with helper threads of its own: for a time in which very many files are synced,
+    /// which the file system does together for all who ask at the same time. The same one where the
+    /// system has no thread to give, or the disk needs none.
+    fn widened(&self, threads: usize) -> Self;
+
 /// The directory that holds `path`, for [`Disk::sync_dir`] after a change of names.
 pub fn parent_of(path: &Path) -> PathBuf {
     match path.parent() {

@@ -182,6 +182,13 @@ impl CoreDisk for UringDisk {
         result.map_err(|error| stopped(&error, DiskOp::Run, Path::new("")))
     }
 
+    fn widened(&self, threads: usize) -> UringDisk {
+        match self.pool.widened("stop", threads) {
+            Ok(pool) => UringDisk { pool, ..self.clone() },
+            Err(_) => self.clone(),
+        }
+    }
+
     fn blocking(&self) -> FileDisk {
         FileDisk
     }

@@ -74,6 +74,11 @@ impl<D: CoreDisk> DiskShell<D> {
             DirectOutcome { job, made, result }
         };
         all(jobs.into_iter().map(one).collect()).await
+    /// The same files and the same shard, with helper threads of its own.
+    pub fn widened(&self, threads: usize) -> DiskShell<D> {
+        DiskShell { disk: self.disk.widened(threads), ..self.clone() }
+    }
+
     }
 
     /// Encodes a frame and writes it to its place in the journal, durably.

@@ -102,6 +102,10 @@ pub const WORKERS: usize = 8;
 pub const TRIMS_AT_ONCE: usize = 4;
 
 const _: () = assert!(TRIMS_AT_ONCE < WORKERS);
+/// Workers that an ordered stop adds, over all cores: they wait for syncs of small files, which the
+/// file system does together.
+pub const STOP_WORKERS: usize = 128;
+
 
 /// Segments whose files one job removes. The next job of the partition takes the others, so that
 /// reads of other partitions come in between on the helper threads.

@@ -96,7 +96,7 @@ pub fn recover<D: Disk>(
         let topic = names.get(&at)?.to_string();
         Some(Home { dir: layout.partition(&topic, at.partition), topic })
     };
-    let replayed = replay(disk, layout, home).map_err(RecoverError::Journal)?;
+    let replayed = replay(disk, layout, config.threads, home).map_err(RecoverError::Journal)?;
     let mut report = StartReport {
         set_aside: replayed.set_aside.clone(),
         journal_damage: replayed.damage().collect(),

@@ -178,7 +178,7 @@ where
     Fut: Future<Output = ()>,
 {
     let Common { config, ring: ring_limits, health, cleaners, doors } = common;
-    let id = core.index;
+    let (id, cores) = (core.index, core.count);
     let ring = JournalRing::new(share.journal, ring_limits);
     let state =
         ShardState::new(id, config.layout.clone(), ring, Health::new(health), config.limits);
@@ -200,11 +200,11 @@ where
         spawn(Queue::Serve, serve_asks(shard.clone(), local.clone(), gate.clone(), ask_box)),
     ];
     let posts = (appends, asks);
-    let router = Router::new(shard_count(core.count), id, shard.clone(), local, posts);
+    let router = Router::new(shard_count(cores), id, shard.clone(), local, posts);
     door(ShardContext { core, router, pool: config.pool.clone() }).await;
     doors.left();
     doors.shut.stopped().await;
-    let end = stop::stop(&shell, &gate, serving.into(), config.stop_patience).await;
+    let end = stop::stop(&shell, &gate, serving.into(), (config.stop_patience, cores)).await;
     tasks.cancel().await;
     shell.close_all().await;
     end

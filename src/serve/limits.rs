@@ -28,6 +28,12 @@ pub fn helper_threads(cores: usize) -> usize {
     (cores + 2).min(16)
 }
 
+/// Partitions that a start recovers at the same time. More than there are cores: after a crash each
+/// waits for syncs, which the file system does together for all who wait.
+pub fn recovery_threads(cores: usize) -> usize {
+    cores.clamp(32, 128)
+}
+
 /// Threads that look into batches of topics with `batch.validation=deep`. Few: they use all of a CPU.
 pub fn inspector_threads(cores: usize) -> usize {
     cores.div_ceil(2)

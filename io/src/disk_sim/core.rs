@@ -182,6 +182,10 @@ impl CoreDisk for SimDisk {
         self.core_op(DiskOp::Run, Path::new("the helper pool"), None, job).await
     }
 
+    fn widened(&self, _threads: usize) -> SimDisk {
+        self.clone()
+    }
+
     fn blocking(&self) -> SimDisk {
         self.clone()
     }

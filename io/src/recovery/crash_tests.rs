@@ -98,7 +98,7 @@ fn recover(
 ) -> Result<(Vec<RecoveredPartition>, RingStart), RecoveryError> {
     let layout = layout();
     create_dir_durable(disk, Path::new("/"), &layout.topic("t"))?;
-    let replayed = replay(disk, &layout, home)?;
+    let replayed = replay(disk, &layout, 1, home)?;
     assert_eq!(replayed.damage().count(), 0, "the journal is never damaged by a power cut");
     let mut found = Vec::new();
     // What lies below the log start goes only when the visitor need not see it.

@@ -716,9 +716,9 @@ fn journals_that_somebody_removed_are_no_evidence() {
     let disk = SimDisk::new();
     let layout = crate::data_dir::Layout::new("/d");
     disk.create_dir_all(&layout.topics()).unwrap();
-    let fresh = replay(&disk, &layout, |_| None).unwrap();
+    let fresh = replay(&disk, &layout, 1, |_| None).unwrap();
     assert!(fresh.evidence(identity()).complete);
     disk.create_dir_all(&layout.partition("t", PartitionIndex::at(0))).unwrap();
-    let robbed = replay(&disk, &layout, |_| None).unwrap();
+    let robbed = replay(&disk, &layout, 1, |_| None).unwrap();
     assert!(!robbed.evidence(identity()).complete);
 }

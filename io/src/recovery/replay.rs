@@ -3,7 +3,7 @@
 //! Bytes of a log never change once they have a place, so writing them again where they stand
 //! already changes nothing: a replay may be cut at any point and run again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::{Evidence, RecoveryError};
@@ -60,7 +60,8 @@ pub struct Home {
 }
 
 /// Replays the journals of all shards that ever were. `home` says where a partition lives; `None`
-/// when its topic is gone, and then its runs are passed over.
+/// when its topic is gone, and then its runs are passed over. Directories that many partitions of one
+/// frame need are made on `threads` threads at the same time.
 ///
 /// When it returns, every acknowledged byte is in its segment, synced.
 ///
@@ -69,14 +70,17 @@ pub struct Home {
 pub fn replay<D: Disk>(
     disk: &D,
     layout: &Layout,
+    threads: usize,
     home: impl FnMut(TopicPartition) -> Option<Home>,
 ) -> Result<Replayed, RecoveryError> {
     let mut replay = Replay {
         disk,
         layout,
+        threads,
         home,
         partitions: HashMap::new(),
         open: HashMap::new(),
+        named: BTreeSet::new(),
         touched: 0,
         replayed: Replayed::default(),
     };
@@ -120,10 +124,13 @@ pub fn finish_journals<D: Disk>(
 struct Replay<'a, D: Disk, H> {
     disk: &'a D,
     layout: &'a Layout,
+    threads: usize,
     home: H,
     /// One entry for each partition that a journal mentions.
     partitions: HashMap<TopicPartition, Option<Target>>,
     open: HashMap<PathBuf, D::File>,
+    /// Directories in which files were made.
+    named: BTreeSet<PathBuf>,
     /// Files written and closed again.
     touched: u64,
     replayed: Replayed,
@@ -192,6 +199,7 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         frame: &Frame<'_>,
         undecided: &mut Vec<(TopicPartition, Offset)>,
     ) -> Result<(), RecoveryError> {
+        self.find_targets(frame)?;
         for (run, bytes) in frame.runs() {
             if run.direct {
                 undecided.push((run.partition, run.end));
@@ -204,10 +212,6 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
     }
 
     fn run(&mut self, run: &Run, bytes: &[u8]) -> Result<(), RecoveryError> {
-        if !self.partitions.contains_key(&run.partition) {
-            let target = self.target(run)?;
-            self.partitions.insert(run.partition, target);
-        }
         let Some(Some(target)) = self.partitions.get(&run.partition) else {
             self.replayed.runs_unknown += 1;
             return Ok(());
@@ -231,50 +235,26 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         Ok(())
     }
 
-    /// Finds the directory of a partition, and makes it again when a power cut took it.
-    fn target(&mut self, run: &Run) -> Result<Option<Target>, RecoveryError> {
-        let Some(home) = (self.home)(run.partition) else { return Ok(None) };
-        let (disk, dir) = (self.disk, home.dir);
-        let mut manifest = match read_state::<_, Manifest>(disk, &dir) {
-            Ok(manifest) => manifest,
-            // Recovery of the partition reports it.
-            Err(StateError::Damaged { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if manifest.as_ref().is_some_and(|m| m.topic_partition() != run.partition) {
-            let aside = set_aside(disk, self.layout, &dir)?;
-            self.replayed.set_aside.push((dir.clone(), aside));
-            manifest = None;
+    /// Finds where the runs of a frame go, for those partitions that no frame before has mentioned.
+    fn find_targets(&mut self, frame: &Frame<'_>) -> Result<(), RecoveryError> {
+        let mut sought: Vec<(Run, Home)> = Vec::new();
+        for (run, _) in frame.runs() {
+            if self.partitions.contains_key(&run.partition) {
+                continue;
+            }
+            // Until it is found it counts as unknown, so that it is sought once.
+            self.partitions.insert(run.partition, None);
+            let home = (self.home)(run.partition);
+            sought.extend(home.map(|home| (run, home)));
         }
-        // A power cut took the directory, or a replay was cut between making it and its manifest.
-        let listing = Listing::read(disk, &dir)?;
-        if manifest.is_none() && listing.segments.is_empty() {
-            create_dir_durable(disk, self.layout.root(), &dir)?;
-            write_state(
-                disk,
-                &dir,
-                &Manifest {
-                    topic_id: run.partition.topic,
-                    topic: home.topic,
-                    partition: run.partition.partition,
-                    leader_epoch: run.segment.epoch,
-                    high_watermark: Offset::ZERO,
-                    log_start_offset: Offset::ZERO,
-                },
-            )?;
+        let (disk, layout) = (self.disk, self.layout);
+        let found = at_once(self.threads, &sought, |(run, home)| target(disk, layout, run, home));
+        for ((run, _), found) in sought.iter().zip(found) {
+            let (target, aside) = found?;
+            self.replayed.set_aside.extend(aside.map(|aside| (target.dir.clone(), aside)));
+            self.partitions.insert(run.partition, Some(target));
         }
-        let checkpoint = match read_state::<_, RecoveryCheckpoint>(disk, &dir) {
-            Ok(checkpoint) => checkpoint,
-            Err(StateError::Damaged { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let starts = [manifest.map(|m| m.log_start_offset), checkpoint.map(|c| c.log_start_offset)];
-        let log_start = starts.into_iter().flatten().max().unwrap_or_default();
-        let deleted = match log_start {
-            Offset::ZERO => Deleted::default(),
-            log_start => Deleted::of(listing.segments.clone(), log_start),
-        };
-        Ok(Some(Target { dir, listing, deleted, checkpoint }))
+        Ok(())
     }
 
     fn file(&mut self, dir: &Path, path: &Path) -> Result<&D::File, RecoveryError> {
@@ -286,7 +266,7 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
             let known = self.disk.kind(path)?.is_some();
             let file = self.disk.open(path, OpenHow::CREATE)?;
             if !known {
-                self.disk.sync_dir(dir)?;
+                self.named.insert(dir.to_path_buf());
             }
             self.open.insert(path.to_path_buf(), file);
         }
@@ -296,11 +276,15 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         }
     }
 
-    /// Makes all that was written durable: file by file when they are few, else at once.
+    /// Makes all that was written durable, and the names of new files: one by one when they are few, else
+    /// at once.
     fn sync(&mut self) -> Result<(), RecoveryError> {
         if self.touched > 0 {
             self.disk.sync_fs(self.layout.root())?;
         } else {
+            for dir in &self.named {
+                self.disk.sync_dir(dir)?;
+            }
             for file in self.open.values() {
                 file.sync_data()?;
             }
@@ -309,6 +293,81 @@ impl<D: Disk, H: FnMut(TopicPartition) -> Option<Home>> Replay<'_, D, H> {
         Ok(())
     }
 }
+
+/// Finds the directory of a partition, and makes it again when a power cut took it. Also says where
+/// another topic's directory went that stood in its place.
+fn target<D: Disk>(
+    disk: &D,
+    layout: &Layout,
+    run: &Run,
+    home: &Home,
+) -> Result<(Target, Option<PathBuf>), RecoveryError> {
+    let dir = home.dir.clone();
+    let mut manifest = match read_state::<_, Manifest>(disk, &dir) {
+        Ok(manifest) => manifest,
+        // Recovery of the partition reports it.
+        Err(StateError::Damaged { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut aside = None;
+    if manifest.as_ref().is_some_and(|m| m.topic_partition() != run.partition) {
+        aside = Some(set_aside(disk, layout, &dir)?);
+        manifest = None;
+    }
+    // A power cut took the directory, or a replay was cut between making it and its manifest.
+    let listing = Listing::read(disk, &dir)?;
+    if manifest.is_none() && listing.segments.is_empty() {
+        create_dir_durable(disk, layout.root(), &dir)?;
+        write_state(
+            disk,
+            &dir,
+            &Manifest {
+                topic_id: run.partition.topic,
+                topic: home.topic.clone(),
+                partition: run.partition.partition,
+                leader_epoch: run.segment.epoch,
+                high_watermark: Offset::ZERO,
+                log_start_offset: Offset::ZERO,
+            },
+        )?;
+    }
+    let checkpoint = match read_state::<_, RecoveryCheckpoint>(disk, &dir) {
+        Ok(checkpoint) => checkpoint,
+        Err(StateError::Damaged { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let starts = [manifest.map(|m| m.log_start_offset), checkpoint.map(|c| c.log_start_offset)];
+    let log_start = starts.into_iter().flatten().max().unwrap_or_default();
+    let deleted = match log_start {
+        Offset::ZERO => Deleted::default(),
+        log_start => Deleted::of(listing.segments.clone(), log_start),
+    };
+    Ok((Target { dir, listing, deleted, checkpoint }, aside))
+}
+
+/// What `work` makes of each item, in their order, on several threads when there are enough of them.
+fn at_once<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = threads.min(items.len() / ITEMS_PER_THREAD_MIN);
+    if threads <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let work = &work;
+    let share = items.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let shares = items.chunks(share);
+        let begun: Vec<_> = shares
+            .map(|share| scope.spawn(|| share.iter().map(work).collect::<Vec<R>>()))
+            .collect();
+        let done = begun.into_iter().map(|thread| match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        done.flatten().collect()
+    })
+}
+
+/// Fewer are not worth a thread.
+const ITEMS_PER_THREAD_MIN: usize = 4;
 
 impl Deleted {
     fn of(mut segments: Vec<SegmentId>, log_start: Offset) -> Deleted {

@@ -20,6 +20,9 @@ pub const POOL_JOBS: usize = 512;
 /// Threads of the helper pool, at most.
 pub const POOL_THREADS_MAX: usize = 16;
 
+/// Threads of a pool that waits for very many syncs at once, at most. They do little but wait.
+pub const WIDENED_THREADS_MAX: usize = 256;
+
 /// Lines that wait for the log thread. Full: the line is dropped, counted, and the count is
 /// logged as soon as there is room.
 pub const LOG_LINES: usize = 4096;

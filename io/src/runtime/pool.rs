@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::limits::{POOL_JOBS, POOL_THREADS_MAX};
+use super::limits::{POOL_JOBS, POOL_THREADS_MAX, WIDENED_THREADS_MAX};
 use super::oneshot::{Reply, oneshot};
 use super::os::{self, pause_thread};
 use super::queue::{Queue, Refused};
@@ -41,6 +41,13 @@ impl Pool {
     /// It ends with its last handle.
     pub(crate) fn companion(&self, name: &str) -> io::Result<Pool> {
         Pool::begin(name, 1, self.0.cpus.clone())
+    }
+
+    /// A pool of `threads` threads of its own, on the same CPUs. It ends with its last handle.
+    ///
+    /// Errors: the system refuses a thread.
+    pub fn widened(&self, name: &str, threads: usize) -> io::Result<Pool> {
+        Pool::begin(name, threads.clamp(1, WIDENED_THREADS_MAX), self.0.cpus.clone())
     }
 
     fn begin(name: &str, count: usize, cpus: Vec<usize>) -> io::Result<Pool> {

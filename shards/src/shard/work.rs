@@ -46,6 +46,11 @@ impl ShardState {
         Some(job)
     }
 
+    /// Partitions that wait to be looked at.
+    pub fn partitions_waiting(&self) -> usize {
+        self.work.queue.len()
+    }
+
     /// Jobs taken and not done.
     pub fn jobs_at_work(&self) -> usize {
         self.work.at_work
@@ -325,7 +330,11 @@ impl ShardState {
     /// True when nothing is left to do but to wait: used by the ordered stop.
     pub fn is_at_rest(&self) -> bool {
         let work = &self.work;
+        // What is quickly said comes first: it is asked after every job. On a full disk the queues
+        // stand still, whatever is in them.
+        let looked_at = self.health.full || (work.queue.is_empty() && work.trims.is_empty());
         work.at_work == 0
+            && looked_at
             && work.planned.is_empty()
             && work.repairs.is_empty()
             && !self.commit.is_in_flight()
