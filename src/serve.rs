@@ -30,9 +30,11 @@ use millstream_io::disk::Disk;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
 use millstream_io::last_written::last_written;
+use millstream_io::removal::RemovalPace;
 use millstream_io::runtime::{Stop, log, mesh, probe, signal};
 use millstream_io::units::NodeId;
 use millstream_shards::recover::{self, RecoverConfig, Recovered};
+use millstream_shards::remover::Removals;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,8 +70,11 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let (look_seats, look_post) = mesh::<Look>(cpus.len());
     let watch = Arc::new(Watch::new(look_post, config.data_dir.clone(), config.admin_detail_max));
     let (admin, admin_address) = start_admin(&config, &watch)?;
-    let (mut directories, remover) = DiskTopicDirectories::start(disk, directory.layout().clone())
-        .map_err(|error| format!("cannot clear away deleted topics: {error}"))?;
+    let (removals, remover) = Removals::start(disk, RemovalPace::USUAL)
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let mut directories =
+        DiskTopicDirectories::start(disk, directory.layout().clone(), removals.clone())
+            .map_err(|error| format!("cannot clear away deleted topics: {error}"))?;
     let mut store = EmbeddedStore::open(&directory.layout().cluster()).map_err(sentence)?;
     let cluster_id = directory.meta().cluster_id.clone();
     let stored = boot(&mut store, &cluster_id, &mut directories).map_err(sentence)?;
@@ -95,6 +100,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
         allowed_cpus,
         offered,
         layout: directory.layout().clone(),
+        removals,
         alive,
         image: Arc::new(image),
         controller: handle,
@@ -109,7 +115,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     let result = cores::run(plan, recovered, || say_ready(&ready, began));
     // The last handle on the controller went with the cores, so it ends when its work is done.
     let _ = controller.join();
-    remover.join();
+    remover.stop();
     if let Some(admin) = admin {
         admin.stop();
     }

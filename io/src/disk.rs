@@ -158,6 +158,10 @@ pub trait DiskFile: Send + Sync + 'static {
         Ok(self.len()? == 0)
     }
 
+    /// Whether the same file is open a second time, by whomever; `None` when that cannot be told. Only
+    /// for a file that is open for writing.
+    fn is_shared(&self) -> Option<bool>;
+
     /// Takes the exclusive lock of this file (flock), held until the file is dropped.
     ///
     /// # Errors
@@ -233,14 +237,14 @@ pub trait CoreDisk: Clone + 'static {
         T: Send + 'static,
         J: FnOnce() -> T + Send + 'static;
 
-    /// The disk to use inside a job given to [`CoreDisk::run`].
-    fn blocking(&self) -> Self::Blocking;
-}
-
     /// The same disk, with helper threads of its own: for a time in which very many files are synced,
     /// which the file system does together for all who ask at the same time. The same one where the
     /// system has no thread to give, or the disk needs none.
     fn widened(&self, threads: usize) -> Self;
+
+    /// The disk to use inside a job given to [`CoreDisk::run`].
+    fn blocking(&self) -> Self::Blocking;
+}
 
 /// The directory that holds `path`, for [`Disk::sync_dir`] after a change of names.
 pub fn parent_of(path: &Path) -> PathBuf {

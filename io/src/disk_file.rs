@@ -167,6 +167,10 @@ impl DiskFile for RealFile {
         modified(&self.file.metadata().ok()?)
     }
 
+    fn is_shared(&self) -> Option<bool> {
+        is_shared(self.file.as_raw_fd())
+    }
+
     fn lock(&self) -> Result<(), DiskError> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
@@ -248,6 +252,27 @@ fn first_hole(fd: RawFd) -> Option<u64> {
     #[expect(unsafe_code, reason = "the standard library cannot ask for holes")]
     let at = unsafe { libc::lseek(fd, 0, libc::SEEK_HOLE) };
     u64::try_from(at).ok()
+}
+
+/// Whether an inode has more than this one open file: a write lease is given to no other. It is given
+/// back at once; should somebody open the file just then, the kernel would tell us by a signal, and
+/// SIGURG is one that does nothing unless it is asked for. (fcntl(2), F_SETLEASE)
+fn is_shared(fd: RawFd) -> Option<bool> {
+    /// The C library's header has it, the crate does not on this target.
+    const F_SETSIG: libc::c_int = 10;
+    let ask = |command, value: libc::c_int| {
+        // SAFETY: fcntl with these commands takes integers and touches no memory of ours.
+        #[expect(unsafe_code, reason = "the standard library has no leases")]
+        let answer = unsafe { libc::fcntl(fd, command, value) };
+        if answer < 0 { Err(io::Error::last_os_error().raw_os_error()) } else { Ok(()) }
+    };
+    ask(F_SETSIG, libc::SIGURG).ok()?;
+    match ask(libc::F_SETLEASE, libc::F_WRLCK) {
+        Ok(()) => ask(libc::F_SETLEASE, libc::F_UNLCK).ok().map(|()| false),
+        Err(Some(libc::EAGAIN)) => Some(true),
+        // A file system without leases, or a file of another user.
+        Err(_) => None,
+    }
 }
 
 fn sync_fs(fd: RawFd) -> io::Result<()> {

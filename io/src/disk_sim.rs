@@ -154,6 +154,7 @@ impl Disk for SimDisk {
         let mut world = self.world();
         let node = world.open(path, how)?;
         world.next_handle += 1;
+        *world.handles.entry(node).or_default() += 1;
         Ok(SimFile {
             disk: self.clone(),
             node,
@@ -306,6 +307,11 @@ impl DiskFile for SimFile {
         Ok(world.content(self.node).len())
     }
 
+    fn is_shared(&self) -> Option<bool> {
+        let world = self.disk.world();
+        Some(world.handles.get(&self.node).is_some_and(|open| *open > 1))
+    }
+
     fn lock(&self) -> Result<(), DiskError> {
         let mut world = self.alive(DiskOp::Lock)?;
         match &mut world.names.nodes[self.node] {
@@ -350,8 +356,13 @@ impl SimFile {
 impl Drop for SimFile {
     fn drop(&mut self) {
         let mut world = self.disk.world();
-        if world.generation == self.generation
-            && let Node::File { locked_by, .. } = &mut world.names.nodes[self.node]
+        if world.generation != self.generation {
+            return;
+        }
+        if let Some(open) = world.handles.get_mut(&self.node) {
+            *open -= 1;
+        }
+        if let Node::File { locked_by, .. } = &mut world.names.nodes[self.node]
             && *locked_by == Some(self.handle)
         {
             *locked_by = None;

@@ -40,6 +40,7 @@ pub mod data_dir;
 pub mod last_written;
 
 /// Space kept for the small writes of a full disk.
+pub mod removal;
 pub mod reserve;
 
 /// Names of segments and their files, and what a partition directory holds.

@@ -17,6 +17,7 @@ use millstream_io::units::{JournalSeq, SegmentId, ShardId};
 
 use crate::limits::WRITES_AT_ONCE;
 use crate::partition_log::{WritePlan, block_bytes};
+use crate::remover::Removals;
 use crate::segments::Piece;
 use crate::shard::{DirectJob, DirectOutcome, FramePlan, Home, Made, Shard};
 use crate::table::Slot;
@@ -25,6 +26,8 @@ use crate::table::Slot;
 pub struct DiskShell<D: CoreDisk> {
     pub disk: D,
     pub shard: Shard,
+    /// Who gives the space of large deleted files back.
+    removals: Removals,
     journal_dir: PathBuf,
     ring_limits: RingLimits,
     journal: Rc<RefCell<Option<(JournalSeq, D::File)>>>,
@@ -43,6 +46,7 @@ impl<D: CoreDisk> Clone for DiskShell<D> {
         DiskShell {
             disk: self.disk.clone(),
             shard: self.shard.clone(),
+            removals: self.removals.clone(),
             journal_dir: self.journal_dir.clone(),
             ring_limits: self.ring_limits,
             journal: self.journal.clone(),
@@ -52,15 +56,27 @@ impl<D: CoreDisk> Clone for DiskShell<D> {
 }
 
 impl<D: CoreDisk> DiskShell<D> {
-    pub fn new(disk: D, shard: Shard, layout: &Layout, id: ShardId, limits: RingLimits) -> Self {
+    pub fn new(
+        disk: D,
+        shard: Shard,
+        (layout, id): (&Layout, ShardId),
+        ring_limits: RingLimits,
+        removals: Removals,
+    ) -> Self {
         DiskShell {
             disk,
             shard,
+            removals,
             journal_dir: layout.journal(id),
-            ring_limits: limits,
+            ring_limits,
             journal: Rc::default(),
             segments: Rc::default(),
         }
+    }
+
+    /// The same files and the same shard, with helper threads of its own.
+    pub fn widened(&self, threads: usize) -> DiskShell<D> {
+        DiskShell { disk: self.disk.widened(threads), ..self.clone() }
     }
 
     pub fn ring_limits(&self) -> RingLimits {
@@ -74,11 +90,6 @@ impl<D: CoreDisk> DiskShell<D> {
             DirectOutcome { job, made, result }
         };
         all(jobs.into_iter().map(one).collect()).await
-    /// The same files and the same shard, with helper threads of its own.
-    pub fn widened(&self, threads: usize) -> DiskShell<D> {
-        DiskShell { disk: self.disk.widened(threads), ..self.clone() }
-    }
-
     }
 
     /// Encodes a frame and writes it to its place in the journal, durably.

@@ -96,6 +96,9 @@ pub mod retention;
 /// Retention of one shard, in the background.
 pub mod retention_task;
 
+/// The thread that gives the space of deleted files back.
+pub mod remover;
+
 /// The way into the shards from a core.
 pub mod router;
 

@@ -1,6 +1,7 @@
 //! Bounds of what one core owns, each with its reason and with what happens when it is reached.
 
 use millstream_io::limits::BLOCK_BYTES;
+use millstream_io::removal::RemovalPace;
 use millstream_io::units::bytes_u64;
 
 /// Batches remembered of each idempotent producer: what its client may have in flight (KIP-98).
@@ -66,6 +67,9 @@ pub struct ShardLimits {
     pub index_bytes_max: u64,
     /// `producer.id.expiration.ms`.
     pub producer_expiry_ms: i64,
+    /// Files of deleted segments that are larger are left to the remover, which shortens them in
+    /// steps; others are removed in one go.
+    pub removed_in_one_max: u64,
 }
 
 impl Default for ShardLimits {
@@ -81,6 +85,7 @@ impl Default for ShardLimits {
             read_files_max: 256,
             index_bytes_max: 32 << 20,
             producer_expiry_ms: 24 * 3600 * 1000,
+            removed_in_one_max: RemovalPace::USUAL.step_bytes,
         }
     }
 }
@@ -97,19 +102,22 @@ pub const WRITES_AT_ONCE: usize = 8;
 /// Workers behind the journal on one core, each with one partition at a time.
 pub const WORKERS: usize = 8;
 
+/// Workers that an ordered stop adds, over all cores: they wait for syncs of small files, which the
+/// file system does together.
+pub const STOP_WORKERS: usize = 128;
+
 /// Workers that are at deletions at the same time: a request may name thousands of partitions, and
 /// what rounds wait for must find a worker.
 pub const TRIMS_AT_ONCE: usize = 4;
 
 const _: () = assert!(TRIMS_AT_ONCE < WORKERS);
-/// Workers that an ordered stop adds, over all cores: they wait for syncs of small files, which the
-/// file system does together.
-pub const STOP_WORKERS: usize = 128;
-
 
 /// Segments whose files one job removes. The next job of the partition takes the others, so that
 /// reads of other partitions come in between on the helper threads.
 pub const SEGMENTS_REMOVED_AT_ONCE: usize = 16;
+
+/// Deleted files and directories that wait for the remover. One more is removed at once, in one go.
+pub const REMOVALS_WAITING_MAX: usize = 64 * 1024;
 
 /// Deletions of records that wait for the disk on one shard: one request may name every partition.
 /// More are refused.

@@ -477,6 +477,8 @@ pub struct PartitionConfig {
     pub retention_ms: Option<u64>,
     /// `retention.bytes`: the oldest segments go while this much is left; `None` keeps them.
     pub retention_bytes: Option<u64>,
+    /// `file.delete.delay.ms`: how long the files of deleted segments stay, out of everybody's way.
+    pub file_delete_delay_ms: u64,
     /// `cleanup.policy` says that the topic is compacted.
     pub compaction: Option<Compaction>,
 }
@@ -508,6 +510,7 @@ impl Default for PartitionConfig {
             timestamp_after_max_ms: 3600 * 1000,
             retention_ms: None,
             retention_bytes: None,
+            file_delete_delay_ms: 0,
             compaction: None,
         }
     }

@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::partition_log::RecoveredLog;
 use crate::placement;
 use crate::recover::Recovered;
+use crate::remover::Removals;
 use crate::retention_task::RetentionConfig;
 use crate::router::Router;
 use crate::shard::{Shard, ShardState};
@@ -53,6 +54,7 @@ pub struct ShardsConfig {
     /// next start.
     pub stop_patience: Duration,
     pub retention: RetentionConfig,
+    pub removals: Removals,
 }
 
 /// What a door gets on its core.
@@ -183,13 +185,15 @@ where
     let state =
         ShardState::new(id, config.layout.clone(), ring, Health::new(health), config.limits);
     let shard = Shard::new(state);
+    shard.with_mut(|shard| shard.cleaner = config.cleaner);
     for (open, log) in share.logs {
         if let Err(error) = shard.with_mut(|shard| shard.open(&open, log)) {
-    shard.with_mut(|shard| shard.cleaner = config.cleaner);
             panic!("{}: a recovered partition was refused: {error}", open.at);
         }
     }
-    let shell = DiskShell::new(disk.clone(), shard.clone(), &config.layout, id, ring_limits);
+    let home = (&config.layout, id);
+    let removals = config.removals.clone();
+    let shell = DiskShell::new(disk.clone(), shard.clone(), home, ring_limits, removals);
     let local: Rc<dyn LocalShard> = Rc::new(ShardOnDisk { shard: shard.clone(), disk });
     let gate = Gate::new();
     let (appends, append_box) = share.appends.open();

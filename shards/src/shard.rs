@@ -14,7 +14,8 @@ pub use appending::{Answer, PendingAppend};
 pub use cleaning::Cleaned;
 pub use deleting::DeletePromise;
 pub use job::{
-    Home, Job, JobOutcome, Made, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed, WriteJob,
+    Aside, Home, Job, JobOutcome, Made, RemoveJob, RepairJob, SaveJob, SealJob, TrimJob, Trimmed,
+    WriteJob,
 };
 pub use reading::{ColdLook, ReadStep};
 pub use retaining::RetainPiece;
@@ -33,8 +34,8 @@ use millstream_io::data_dir::Layout;
 use millstream_io::journal::JournalRing;
 use millstream_io::units::{ShardId, TopicId, TopicPartition, bytes_u64};
 
-use crate::event::Event;
 use crate::clean_task::CleanerConfig;
+use crate::event::Event;
 use crate::group_commit::GroupCommit;
 use crate::health::Health;
 use crate::limits::{PARTITIONS_PER_SHARD_MAX, ShardLimits};
@@ -92,9 +93,9 @@ pub struct ShardState {
     reads: reading::ReadCache,
     deletes: deleting::Deletes,
     retention: retaining::Retention,
-}
     /// How this core compacts.
     pub cleaner: CleanerConfig,
+}
 
 impl Shard {
     pub fn new(state: ShardState) -> Shard {
@@ -151,8 +152,8 @@ impl ShardState {
             reads: reading::ReadCache::default(),
             deletes: deleting::Deletes::default(),
             retention: retaining::Retention::default(),
-        }
             cleaner: CleanerConfig::default(),
+        }
     }
 
     /// Takes a partition that recovery found, or a new one.

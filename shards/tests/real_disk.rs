@@ -14,6 +14,7 @@ use millstream_io::batch::{CheckedBatch, Origin, RecordBatchHeader, stored};
 use millstream_io::data_dir::Layout;
 use millstream_io::disk_file::FileDisk;
 use millstream_io::journal::RingLimits;
+use millstream_io::removal::RemovalPace;
 use millstream_io::runtime::{CoreSetup, Pool, affinity};
 use millstream_io::units::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use millstream_shards::clean_task::CleanerConfig;
@@ -24,6 +25,7 @@ use millstream_shards::message::{
     PartitionConfig, Read, ReadError, ReadLimits, TransactionQuery, TransactionState, Want, Woken,
 };
 use millstream_shards::recover::{RecoverConfig, Recovered, recover};
+use millstream_shards::remover::Removals;
 use millstream_shards::retention_task::RetentionConfig;
 use millstream_shards::router::Router;
 use millstream_shards::runtime::{ShardContext, ShardEnd, ShardsConfig, start};
@@ -67,6 +69,7 @@ where
     assert_eq!(recovered.report.lines(), [] as [String; 0]);
     let mut setup = CoreSetup::new(cpus);
     setup.data_dirs = vec![root.to_path_buf()];
+    let (removals, remover) = Removals::start(FileDisk, RemovalPace::USUAL).expect("a thread");
     let config = ShardsConfig {
         cleaner: CleanerConfig::default(),
         setup,
@@ -81,10 +84,12 @@ where
             step_grace: Duration::ZERO,
             alive: None,
         },
+        removals,
     };
     let running = start(config, recovered, door).expect("cores start");
     let ends = running.join().into_iter().map(|end| end.expect("a core ends well")).collect();
     pool.stop();
+    remover.stop();
     (ends, scanned)
 }
 

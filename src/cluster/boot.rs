@@ -4,6 +4,7 @@ use super::controller::TopicDirectories;
 use super::store::{MetadataChange, MetadataStore, StoreError, Stored};
 use millstream_io::runtime::log;
 use std::fmt;
+use std::time::Duration;
 
 /// Why the metadata does not let the broker start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub fn boot(
         }
     }
     for (id, name) in &stored.tombstones {
-        match directories.set_aside(name, *id) {
+        match directories.set_aside(name, *id, Duration::ZERO) {
             Ok(()) => changes.push(MetadataChange::RemoveTombstone(*id)),
             Err(reason) => log::warn("cluster", "a deleted topic's files are still in place")
                 .field("topic", name)
@@ -84,7 +85,7 @@ mod tests {
     }
 
     impl TopicDirectories for Directories {
-        fn set_aside(&mut self, name: &str, _: TopicId) -> Result<(), String> {
+        fn set_aside(&mut self, name: &str, _: TopicId, _: Duration) -> Result<(), String> {
             self.aside.push(name.to_owned());
             if self.fail { Err("no".to_owned()) } else { Ok(()) }
         }

@@ -20,6 +20,7 @@ use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A partition to open on the core that owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +46,11 @@ pub trait Cores: Send {
 /// The directories of topics.
 pub trait TopicDirectories: Send {
     /// Moves what there is of a deleted topic out of the way, durably, and has it removed in the
-    /// background. Doing it again is no error.
+    /// background when `delay` has passed. Doing it again is no error.
     ///
     /// # Errors
     /// In words; the tombstone stays, and the next start tries again.
-    fn set_aside(&mut self, name: &str, id: TopicId) -> Result<(), String>;
+    fn set_aside(&mut self, name: &str, id: TopicId, delay: Duration) -> Result<(), String>;
 }
 
 /// The state of the controller. Lives on its thread.
@@ -182,7 +183,11 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
             self.image.remove(*id);
         }
         self.publish();
-        self.clear_away(gone.values().map(|topic| (topic.id, topic.name.to_string())));
+        let named = |topic: &Arc<Topic>| {
+            let delay = Duration::from_millis(topic.config.file_delete_delay_ms.unsigned_abs());
+            (topic.id, topic.name.to_string(), delay)
+        };
+        self.clear_away(gone.values().map(named));
         answers
     }
 
@@ -191,7 +196,7 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
     fn free_names(&mut self, topics: &[NewTopic]) {
         let is_wanted = |name: &String| topics.iter().any(|topic| topic.name == *name);
         let wanted = self.tombstones.iter().filter(|(_, name)| is_wanted(name));
-        let wanted: Vec<_> = wanted.map(|(id, name)| (*id, name.clone())).collect();
+        let wanted: Vec<_> = wanted.map(|(id, name)| (*id, name.clone(), Duration::ZERO)).collect();
         if !wanted.is_empty() {
             self.clear_away(wanted.into_iter());
         }
@@ -199,12 +204,12 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
 
     /// Closes deleted topics, moves their directories aside and removes their tombstones. The
     /// deletion is decided already: what fails here is tried again at the next start.
-    fn clear_away(&mut self, topics: impl Iterator<Item = (TopicId, String)>) {
+    fn clear_away(&mut self, topics: impl Iterator<Item = (TopicId, String, Duration)>) {
         let mut cleared = Vec::new();
-        for (id, name) in topics {
+        for (id, name, delay) in topics {
             self.cores.drop_topic(id);
             self.tombstones.insert(id, name.clone());
-            match self.directories.set_aside(&name, id) {
+            match self.directories.set_aside(&name, id, delay) {
                 Ok(()) => {
                     self.tombstones.remove(&id);
                     cleared.push(MetadataChange::RemoveTombstone(id));

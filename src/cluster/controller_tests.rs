@@ -53,7 +53,7 @@ impl Cores for Fake {
 }
 
 impl TopicDirectories for Fake {
-    fn set_aside(&mut self, name: &str, _: TopicId) -> Result<(), String> {
+    fn set_aside(&mut self, name: &str, _: TopicId, _: Duration) -> Result<(), String> {
         self.see(|seen| {
             if seen.directories_fail {
                 return Err("no".to_owned());

@@ -173,5 +173,6 @@ pub fn partition_config(config: &TopicConfig) -> PartitionConfig {
         timestamp_after_max_ms: config.timestamp_after_max_ms.unsigned_abs(),
         retention_ms: u64::try_from(config.retention_ms).ok(),
         retention_bytes: u64::try_from(config.retention_bytes).ok(),
+        file_delete_delay_ms: config.file_delete_delay_ms.unsigned_abs(),
     }
 }

@@ -26,9 +26,6 @@ pub const GROUPS_WITH_SETTINGS_MAX: usize = 10_000;
 /// ones are refused with INVALID_REQUEST.
 pub const GROUP_ID_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Directories that may wait to be removed. Full: the rest is removed at the next start.
-pub const REMOVALS_WAITING_MAX: usize = 4096;
-
 /// How long an order to a core may be under way before a line in the log says so.
 pub const CORE_ORDER_SLOW: Duration = Duration::from_secs(5);
 

@@ -1,57 +1,38 @@
 //! The directories of deleted topics: moved out of the way at once, removed in the background.
 
 use super::controller::TopicDirectories;
-use super::limits::REMOVALS_WAITING_MAX;
 use millstream_io::data_dir::Layout;
 use millstream_io::disk::{Disk, DiskError};
-use millstream_io::runtime::log;
 use millstream_io::units::TopicId;
-use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use millstream_shards::remover::Removals;
+use std::path::Path;
+use std::time::Duration;
 
 /// Moves directories of deleted topics to `__deleted/<topic id>` and hands them to the remover.
 /// Lives on the controller's thread.
 pub struct DiskTopicDirectories<D: Disk> {
     disk: D,
     layout: Layout,
-    removals: flume::Sender<PathBuf>,
-}
-
-/// The thread that removes what was set aside. It ends when the directories are dropped, after the
-/// removal at hand; what is left is removed at the next start.
-pub struct Remover {
-    thread: JoinHandle<()>,
-}
-
-impl Remover {
-    /// Waits for the end of the removal at hand.
-    pub fn join(self) {
-        // A panic of the thread was reported when it happened.
-        let _ = self.thread.join();
-    }
+    removals: Removals,
 }
 
 impl<D: Disk> DiskTopicDirectories<D> {
-    /// Starts the remover, which begins with what an earlier run left in `__deleted`.
+    /// Hands what an earlier run left in `__deleted` to the remover, files of segments too.
     ///
     /// # Errors
-    /// `__deleted` cannot be listed, or the system refuses a thread.
-    pub fn start(disk: D, layout: Layout) -> std::io::Result<(DiskTopicDirectories<D>, Remover)> {
-        let (removals, waiting) = flume::bounded(REMOVALS_WAITING_MAX);
+    /// `__deleted` cannot be listed.
+    pub fn start(disk: D, layout: Layout, removals: Removals) -> Result<Self, DiskError> {
         let left = match disk.list(&layout.deleted()) {
             Ok(left) => left,
             Err(error) if error.is_not_found() => Vec::new(),
-            Err(error) => return Err(std::io::Error::other(error.to_string())),
+            Err(error) => return Err(error),
         };
         for entry in left {
-            if removals.try_send(layout.deleted().join(entry.name)).is_err() {
+            if removals.give(layout.deleted().join(entry.name), Duration::ZERO).is_err() {
                 break; // More than may wait: the next start goes on.
             }
         }
-        let remover = disk.clone();
-        let thread = std::thread::Builder::new().name("remover".into());
-        let thread = thread.spawn(move || remove_all(&remover, &waiting))?;
-        Ok((DiskTopicDirectories { disk, layout, removals }, Remover { thread }))
+        Ok(DiskTopicDirectories { disk, layout, removals })
     }
 
     fn move_away(&self, name: &str, to: &Path) -> Result<(), DiskError> {
@@ -68,7 +49,7 @@ impl<D: Disk> DiskTopicDirectories<D> {
 }
 
 impl<D: Disk> TopicDirectories for DiskTopicDirectories<D> {
-    fn set_aside(&mut self, name: &str, id: TopicId) -> Result<(), String> {
+    fn set_aside(&mut self, name: &str, id: TopicId, delay: Duration) -> Result<(), String> {
         let to = self.layout.deleted_topic(id);
         match self.disk.kind(&self.layout.topic(name)) {
             Ok(None) => return Ok(()), // It never had bytes, or was moved before a crash.
@@ -77,23 +58,8 @@ impl<D: Disk> TopicDirectories for DiskTopicDirectories<D> {
         }
         self.move_away(name, &to).map_err(|error| error.to_string())?;
         // Full: the next start removes it.
-        let _ = self.removals.try_send(to);
+        let _ = self.removals.give(to, delay);
         Ok(())
-    }
-}
-
-fn remove_all<D: Disk>(disk: &D, waiting: &flume::Receiver<PathBuf>) {
-    while waiting.sender_count() > 0 {
-        let Ok(path) = waiting.recv() else { return };
-        match disk.remove_dir_all(&path) {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => log::warn("cluster", "files of a deleted topic are still there")
-                .field("path", path.display())
-                .field("reason", error)
-                .field("then", "the next start tries again")
-                .emit(),
-        }
     }
 }
 
@@ -101,6 +67,7 @@ fn remove_all<D: Disk>(disk: &D, waiting: &flume::Receiver<PathBuf>) {
 mod tests {
     use super::*;
     use millstream_io::disk_file::FileDisk;
+    use millstream_io::removal::RemovalPace;
 
     #[test]
     fn deleted_directory_is_out_of_the_way_at_once_and_gone_soon() {
@@ -111,20 +78,15 @@ mod tests {
         std::fs::create_dir_all(left_over.join("0")).unwrap();
         std::fs::create_dir_all(layout.topic("a").join("0")).unwrap();
         std::fs::write(layout.topic("a").join("0/x.log"), b"bytes").unwrap();
-        let (mut directories, remover) =
-            DiskTopicDirectories::start(FileDisk, layout.clone()).unwrap();
-        directories.set_aside("a", id).unwrap();
+        let (removals, remover) = Removals::start(FileDisk, RemovalPace::USUAL).unwrap();
+        let mut directories =
+            DiskTopicDirectories::start(FileDisk, layout.clone(), removals).unwrap();
+        directories.set_aside("a", id, Duration::ZERO).unwrap();
         assert!(!layout.topic("a").exists());
-        directories.set_aside("a", id).unwrap();
-        drop(directories);
-        remover.join();
-        // The remover stops at once when nobody is left to give it work: a later start goes on.
-        let (directories, remover) = DiskTopicDirectories::start(FileDisk, layout.clone()).unwrap();
-        while !directories.removals.is_empty() {
+        directories.set_aside("a", id, Duration::ZERO).unwrap();
+        while layout.deleted_topic(id).exists() || left_over.exists() {
             std::thread::yield_now();
         }
-        drop(directories);
-        remover.join();
-        assert!(!layout.deleted_topic(id).exists() && !left_over.exists());
+        remover.stop();
     }
 }

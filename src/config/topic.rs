@@ -31,6 +31,7 @@ pub struct TopicConfig {
     /// -1 is no limit, or that `cleanup.policy` does not name `delete`.
     pub retention_ms: i64,
     pub retention_bytes: i64,
+    pub file_delete_delay_ms: i64,
     pub min_insync_replicas: u32,
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
@@ -157,6 +158,7 @@ impl TopicConfig {
             segment_jitter_ms: number(&value("segment.jitter.ms")),
             retention_ms: kept("retention.ms"),
             retention_bytes: kept("retention.bytes"),
+            file_delete_delay_ms: number(&value("file.delete.delay.ms")),
             min_insync_replicas: number(&value("min.insync.replicas")),
             timestamp_type: match value("message.timestamp.type").as_str() {
                 "LogAppendTime" => TimestampType::LogAppendTime,
@@ -344,7 +346,6 @@ mod tests {
             ("flush.messages", "1", "1000"),
             ("compression.lz4.level", "9", "1"),
             ("remote.storage.enable", "false", "true"),
-            ("file.delete.delay.ms", "0", "60000"),
             ("follower.replication.throttled.replicas", "", "0:1"),
             ("unclean.leader.election.enable", "false", "true"),
         ] {

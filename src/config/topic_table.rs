@@ -76,13 +76,11 @@ pub const TOPIC_SETTINGS: &[Setting] = &[
     topic(
         "file.delete.delay.ms",
         Some("log.segment.delete.delay.ms"),
-        only(
-            ConfigType::Long,
-            "0",
-            "files of deleted records go at once, and whoever reads them keeps them open",
-        ),
+        Allowed::Long { min: 0, max: LONG_MAX },
         "0",
-        "How long the file of a deleted segment stays.",
+        "How long the files of a deleted segment or topic stay on the disk, out of the way, before their \
+         space is given back. A file that somebody still reads stays as long as he does anyway, so that \
+         the default needs no time. A start and a full disk wait for nothing.",
     ),
     topic(
         "flush.messages",

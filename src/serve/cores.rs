@@ -30,9 +30,9 @@ use millstream_io::runtime::{
     spawn, timeout,
 };
 use millstream_io::units::TimestampMs;
-use millstream_shards::clean_task::CleanerConfig;
 use millstream_shards::limits::ShardLimits;
 use millstream_shards::recover::Recovered;
+use millstream_shards::remover::Removals;
 use millstream_shards::retention_task::RetentionConfig;
 use millstream_shards::router::Router;
 use millstream_shards::runtime::{self, ShardContext, ShardsConfig};
@@ -49,6 +49,8 @@ pub struct Plan {
     pub allowed_cpus: Vec<usize>,
     pub offered: Host,
     pub layout: Layout,
+    /// Who gives the space of deleted files back.
+    pub removals: Removals,
     /// When something was last written to the data directory before this start.
     pub alive: Option<TimestampMs>,
     pub image: Arc<MetadataImage>,
@@ -142,6 +144,7 @@ fn shards_config(plan: &Plan, pool: &Pool) -> ShardsConfig {
         pool: pool.clone(),
         direct: config.storage_direct,
         layout: plan.layout.clone(),
+        removals: plan.removals.clone(),
         limits: ShardLimits {
             direct_files_max,
             read_files_max,

@@ -130,7 +130,7 @@ fn bad_settings_are_refused_in_words_and_nothing_is_half_applied() {
         ("compression.lz4.level", "1"),
         ("retention.ms", "-2"),
         ("min.insync.replicas", "0"),
-        ("file.delete.delay.ms", "60000"),
+        ("file.delete.delay.ms", "-1"),
         ("remote.storage.enable", "true"),
         ("flush.messages", "1000"),
     ] {

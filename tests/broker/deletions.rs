@@ -132,3 +132,59 @@ fn space_of_deleted_records_is_given_back() {
     assert!(files() <= 2, "{} of {before} segments are left", files());
     assert_eq!(client.fetch("t", 0, 19).0, 0);
 }
+
+/// Goal: the files of deleted records stay for `file.delete.delay.ms`, out of the way, and a start waits
+/// for nothing; without a delay they go at once.
+#[test]
+fn files_of_deleted_records_stay_as_long_as_their_topic_says() {
+    let mut broker = Broker::start();
+    let mut client = broker.connect();
+    let segment = ("segment.bytes", "16384");
+    assert_eq!(client.create_with("t", 1, &[segment, ("file.delete.delay.ms", "3600000")]), 0);
+    assert_eq!(client.create_with("now", 1, &[segment]), 0);
+    let value = "x".repeat(9000);
+    for topic in ["t", "now"] {
+        for _ in 0..6 {
+            assert_eq!(client.produce(topic, 0, &[&value]).0, 0);
+        }
+    }
+    let root = broker.data.path().join("data");
+    let names = |dir: &str| {
+        let entries = std::fs::read_dir(root.join(dir)).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|e| e.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let logs = |dir: &str| names(dir).iter().filter(|name| name.ends_with(".log")).count();
+    assert_eq!(delete(&mut client, 2, &[("t", 0, 5), ("now", 0, 5)]), [(0, 5), (0, 5)]);
+    wait("the files go", || logs("topics/t/0") <= 2 && logs("topics/now/0") <= 2);
+    let aside = names("__deleted");
+    assert!(aside.len() >= 4 && aside.iter().all(|name| name.ends_with(".log")), "{aside:?}");
+    assert!(aside.iter().all(|name| name.contains("-0-00000")), "{aside:?}");
+    // Those of a deleted topic likewise.
+    let request = DeleteTopicsRequest {
+        topics: ["t", "now"]
+            .map(|name| delete_topics::DeleteTopicState { name: Some(name), ..Default::default() })
+            .into(),
+        timeout_ms: 30_000,
+        ..Default::default()
+    };
+    client.call(6, &request);
+    wait("the topics go", || names("topics").is_empty());
+    wait("one topic is left aside", || names("__deleted").len() == aside.len() + 1);
+    broker.kill();
+    broker.start_again();
+    wait("nothing is left", || names("__deleted").is_empty());
+}
+
+fn wait(what: &str, holds: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(
+            begun.elapsed() < crate::support::PATIENCE,
+            "{what}: not after {:?}",
+            begun.elapsed()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

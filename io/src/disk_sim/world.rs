@@ -1,6 +1,6 @@
 //! The one simulated machine that all clones of a `SimDisk` share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::content::Content;
@@ -23,6 +23,8 @@ pub(super) struct World {
     /// Rises at each power cut: files opened before are dead.
     pub generation: u64,
     pub next_handle: u64,
+    /// Open files of each node since the last power cut.
+    pub handles: BTreeMap<NodeId, usize>,
     /// The last operations, for the message of a failing test; `None` when not wanted.
     pub trace: Option<Vec<String>>,
     /// Chance used while the machine runs, as which pages a failing sync loses.
@@ -47,6 +49,7 @@ impl World {
             powered: true,
             generation: 0,
             next_handle: 0,
+            handles: BTreeMap::new(),
             trace: None,
             rng: SimRng::new(0),
         }
@@ -200,6 +203,7 @@ impl World {
     }
 
     pub(super) fn crash_with(&mut self, mut luck: Luck) {
+        self.handles.clear();
         self.names.crash(&mut luck);
         self.generation += 1;
         self.powered = true;

@@ -1,5 +1,8 @@
 //! The blocking jobs: what runs on the helper pool.
 
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use millstream_io::checkpoint::{StateError, write_blob, write_state};
 use millstream_io::data_dir::Layout;
 use millstream_io::disk::{
@@ -54,7 +57,11 @@ impl<D: CoreDisk> DiskShell<D> {
                 for segment in job.segments.iter().copied() {
                     self.close_segment(job.slot, segment).await;
                 }
-                let (job, result) = self.run(job, remove).await;
+                let (job, aside) = self.run(job, remove).await;
+                let result = match aside {
+                    Ok(aside) => self.give_removals(aside, job.aside.delay).await,
+                    Err(error) => Err(error),
+                };
                 JobOutcome::Remove { job, result }
             }
             Job::Prepare(job) => JobOutcome::Prepare(self.prepare(job).await),
@@ -76,6 +83,21 @@ impl<D: CoreDisk> DiskShell<D> {
     ) -> Result<(), DiskError> {
         let job = (home.clone(), segments.to_vec());
         self.run(job, |disk, (home, segments)| make(disk, home, segments)).await.1
+    }
+
+    /// Hands what was moved aside to the remover. Where that has too much to do already, it is removed
+    /// here, in one go.
+    async fn give_removals(&self, aside: Vec<PathBuf>, delay: Duration) -> Result<(), DiskError> {
+        let give = |path| self.removals.give(path, delay).err();
+        let refused: Vec<PathBuf> = aside.into_iter().filter_map(give).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        self.run(refused, |disk, paths| {
+            paths.iter().try_for_each(|path| gone(disk.remove_file(path)))
+        })
+        .await
+        .1
     }
 
     async fn prepare(&self, job: Prepare) -> Result<FilePosition, (DiskError, Option<JournalSeq>)> {
@@ -181,21 +203,64 @@ fn trim<D: Disk>(disk: &D, job: &TrimJob) -> Result<Trimmed, DiskError> {
     }
 }
 
-fn remove<D: Disk>(disk: &D, job: &RemoveJob) -> Result<(), DiskError> {
+/// Removes the files of deleted segments, or moves them aside; says which are there, durably, and wait
+/// for the remover.
+fn remove<D: Disk>(disk: &D, job: &RemoveJob) -> Result<Vec<PathBuf>, DiskError> {
     if let Some(next) = job.next {
         disk.open(&next.path(&job.dir, SegmentFile::Log), OpenHow::CREATE)?;
     }
     if job.forget_producers {
-        match disk.remove_file(&producer_snapshot_in(&job.dir)) {
-            Err(error) if !error.is_not_found() => return Err(error),
-            _ => {}
-        }
+        gone(disk.remove_file(&producer_snapshot_in(&job.dir)))?;
     }
     disk.sync_dir(&job.dir)?;
+    let mut aside = Vec::new();
     for segment in &job.segments {
+        aside.extend(move_aside(disk, job, *segment)?);
         remove_segment(disk, &job.dir, *segment)?;
     }
-    disk.sync_dir(&job.dir)
+    if !aside.is_empty() {
+        disk.sync_dir(&job.aside.dir)?;
+    }
+    disk.sync_dir(&job.dir)?;
+    Ok(aside)
+}
+
+/// Moves the log of a segment out of its partition's directory, if the remover is to have it. Says
+/// where it is, also when a job before this one has moved it.
+fn move_aside<D: Disk>(
+    disk: &D,
+    job: &RemoveJob,
+    segment: SegmentId,
+) -> Result<Option<PathBuf>, DiskError> {
+    let log = segment.path(&job.dir, SegmentFile::Log);
+    let to = job.aside.dir.join(format!("{}-{}", job.at, segment.file_name(SegmentFile::Log)));
+    match disk.open(&log, OpenHow::READ) {
+        Ok(file) if file.len()? <= job.aside.larger_than => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.is_not_found() => return Ok(disk.kind(&to)?.map(|_| to)),
+        Err(error) => return Err(error),
+    }
+    match make_aside(disk, &job.aside.dir).and_then(|()| disk.rename(&log, &to)) {
+        Ok(()) => Ok(Some(to)),
+        // No room for a name more: what gives space back may not fail for that.
+        Err(error) if error.kind == DiskErrorKind::Full => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn make_aside<D: Disk>(disk: &D, dir: &Path) -> Result<(), DiskError> {
+    if disk.kind(dir)?.is_some() {
+        return Ok(());
+    }
+    disk.create_dir_all(dir)?;
+    disk.sync_dir(&parent_of(dir))
+}
+
+fn gone(removed: Result<(), DiskError>) -> Result<(), DiskError> {
+    match removed {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether appends may be taken again. Then the reserve is made up again too.

@@ -6,6 +6,8 @@
 //! Behind it a crash finds all there was, since nothing is removed that holds a record at or behind
 //! the log start that is written down.
 
+use std::time::Duration;
+
 use millstream_io::data_dir::Layout;
 use millstream_io::units::{Offset, SegmentId};
 
@@ -13,7 +15,7 @@ use crate::deletion::{DeleteBefore, DeleteError};
 use crate::limits::SEGMENTS_REMOVED_AT_ONCE;
 use crate::position::LogPosition;
 use crate::segments::{FileState, Segment};
-use crate::shard::{RemoveJob, TrimJob};
+use crate::shard::{Aside, RemoveJob, TrimJob};
 use crate::table::Slot;
 
 use super::PartitionLog;
@@ -106,11 +108,13 @@ impl PartitionLog {
     /// Producers must not be forgotten with the segments: their state is saved before. On a full
     /// disk, where the space counts more, the older state is removed instead: a start then takes a
     /// producer of deleted records for a new one, and not for one that left records out.
+    ///
+    /// Logs larger than `in_one_max` are left to the remover.
     pub fn plan_removal(
         &mut self,
         slot: Slot,
         layout: &Layout,
-        disk_full: bool,
+        (disk_full, in_one_max): (bool, u64),
     ) -> Option<RemoveJob> {
         if self.tasks.is_saving() || self.trim.is_under_way() || self.dropping {
             return None;
@@ -128,11 +132,19 @@ impl PartitionLog {
         let forget_producers = self.trim.gone_to > self.tasks.saved_to();
         self.tasks.save_due |= forget_producers;
         let dir = layout.partition(&self.topic_name, self.at.partition);
+        let aside = self.aside(layout, (disk_full, in_one_max));
         let segments = self.trim.gone.clone();
         // By the name of the next one a start knows that those before it were removed, and are not
         // to be taken from the journal again.
         let next = self.segments.first().map(|first| first.id);
-        Some(RemoveJob { slot, dir, segments, next, forget_producers })
+        Some(RemoveJob { slot, at: self.at, dir, segments, next, forget_producers, aside })
+    }
+
+    /// Files that stay for a time all wait with the remover; else only those that it is to shorten.
+    fn aside(&self, layout: &Layout, (disk_full, in_one_max): (bool, u64)) -> Aside {
+        let delay_ms = if disk_full { 0 } else { self.config.file_delete_delay_ms };
+        let larger_than = if delay_ms == 0 { in_one_max } else { 0 };
+        Aside { dir: layout.deleted(), larger_than, delay: Duration::from_millis(delay_ms) }
     }
 
     /// The files were removed, or not all of them.

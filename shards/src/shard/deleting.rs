@@ -103,12 +103,12 @@ impl ShardState {
 
     /// What is to be done for a partition's deletions. Also on a full disk: it gives space back.
     pub(super) fn trim_job_of(&mut self, slot: Slot) -> Option<Job> {
-        let disk_full = self.health.full;
+        let how = (self.health.full, self.limits.removed_in_one_max);
         let log = self.partitions.get_mut(slot)?;
         if let Some(job) = log.plan_trim(slot, &self.layout) {
             return Some(Job::Trim(Box::new(job)));
         }
-        let job = log.plan_removal(slot, &self.layout, disk_full)?;
+        let job = log.plan_removal(slot, &self.layout, how)?;
         // Closed while the files have names: the last to close one without would pay for its
         // removal, on the core.
         self.forget_segments(slot, &job.segments);

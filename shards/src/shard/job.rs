@@ -1,6 +1,7 @@
 //! The jobs behind the journal: what is written, removed or made ready, and how it ended.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use millstream_io::disk::DiskError;
 use millstream_io::index_footer::Coverage;
@@ -116,12 +117,25 @@ pub struct TrimJob {
 #[derive(Debug)]
 pub struct RemoveJob {
     pub slot: Slot,
+    pub at: TopicPartition,
     pub dir: PathBuf,
     pub segments: Vec<SegmentId>,
     /// The segment behind them: its name is to be durable first.
     pub next: Option<SegmentId>,
     /// The saved state of the producers is older than the end of these segments and goes first.
     pub forget_producers: bool,
+    pub aside: Aside,
+}
+
+/// Which deleted files the remover takes, and how they come to it.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Where they wait for it.
+    pub dir: PathBuf,
+    /// Logs that are larger are moved there; others are removed at once.
+    pub larger_than: u64,
+    /// How long they stay.
+    pub delay: Duration,
 }
 
 /// How the write of a log start ended.

@@ -27,6 +27,7 @@ use millstream_shards::message::{
 use millstream_shards::partition_log::RecoveredLog;
 use millstream_shards::read_task;
 use millstream_shards::recover::{RecoverConfig, recover};
+use millstream_shards::remover::Removals;
 use millstream_shards::shard::{Shard, ShardState};
 
 pub const NOW: TimestampMs = TimestampMs::new(1_700_000_000_000);
@@ -67,7 +68,13 @@ impl Bench {
         let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
         let ring_state = JournalRing::new(start, ring);
         let state = ShardState::new(id, layout.clone(), ring_state, health, limits);
-        let shell = DiskShell::new(disk.clone(), Shard::new(state), &layout, id, ring);
+        let shell = DiskShell::new(
+            disk.clone(),
+            Shard::new(state),
+            (&layout, id),
+            ring,
+            Removals::pair().0,
+        );
         Bench { disk, shell }
     }
 
@@ -87,7 +94,13 @@ impl Bench {
         for (open, log) in found.logs {
             state.open(&open, log).expect("a recovered partition");
         }
-        let shell = DiskShell::new(self.disk.clone(), Shard::new(state), &layout, id, ring);
+        let shell = DiskShell::new(
+            self.disk.clone(),
+            Shard::new(state),
+            (&layout, id),
+            ring,
+            Removals::pair().0,
+        );
         Bench { disk: self.disk, shell }
     }
 

@@ -5,6 +5,7 @@ mod audit;
 mod deleting;
 mod producing;
 mod reading;
+mod removing;
 mod transacting;
 
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,7 @@ pub use producing::Producer;
 use deleting::Deleting;
 use producing::Outstanding;
 use reading::ReadResult;
+use removing::Removing;
 use transacting::InTransaction;
 
 /// How a life ends.
@@ -63,6 +65,7 @@ pub struct Life<'a> {
     stopped: HashMap<usize, i64>,
     /// Reads that were told that their records are deleted.
     pub reads_refused: u64,
+    removing: Removing,
 }
 
 impl<'a> Life<'a> {
@@ -74,16 +77,18 @@ impl<'a> Life<'a> {
         let health = Health::new(DirectoryHealth::new(PathBuf::from(ROOT)));
         let state = ShardState::new(id, layout.clone(), ring, health, plan.limits);
         let shard = Shard::new(state);
-        for (open, log) in recovered.logs {
-            shard.with_mut(|shard| shard.open(&open, log)).expect("it was recovered");
-        }
         let cleaner = CleanerConfig {
             dedupe_bytes: 200 + plan.limits.tail_bytes_max / 8,
             ..CleanerConfig::default()
         };
         shard.with_mut(|shard| shard.cleaner = cleaner);
+        for (open, log) in recovered.logs {
+            shard.with_mut(|shard| shard.open(&open, log)).expect("it was recovered");
+        }
         disk.stepped();
-        let shell = DiskShell::new(disk.clone(), shard.clone(), &layout, id, plan.ring);
+        let (removals, removing) = Removing::start(&disk);
+        let home = (&layout, id);
+        let shell = DiskShell::new(disk.clone(), shard.clone(), home, plan.ring, removals);
         let mut executor = Executor::default();
         executor.spawn(commit(shell.clone()));
         (0..plan.workers).for_each(|_| executor.spawn(work(shell.clone())));
@@ -102,6 +107,7 @@ impl<'a> Life<'a> {
             cleaners: Cleaners::new(cleaner),
             stopped: HashMap::new(),
             reads_refused: 0,
+            removing,
         }
     }
 
@@ -229,6 +235,9 @@ impl<'a> Life<'a> {
     fn drain(&mut self, rng: &mut SimRng) -> Verdict {
         for _ in 0..200_000 {
             let moved = self.executor.step(rng);
+            if rng.chance(20) {
+                self.removing.step(&self.disk);
+            }
             if !self.disk.complete_any(rng) && !moved {
                 return Ok(());
             }
@@ -255,6 +264,7 @@ impl<'a> Life<'a> {
             return Err(format!("the stop leaves work: {:?}", self.shard.with(|s| s.levels())));
         }
         self.check_space(model)?;
+        self.removing.check_end(&self.disk)?;
         let state = JournalState::from(self.shard.with(|shard| shard.ring.clean_state()));
         let dir = Layout::new(PathBuf::from(ROOT)).journal(ShardId::new(0));
         if let Err(error) = state.write(&self.disk, &dir) {

@@ -49,11 +49,13 @@ impl Plan {
             direct_files_max: 1 + rng.index(6),
             read_files_max: 1 + rng.index(4),
             index_bytes_max: rng.below(400),
+            removed_in_one_max: rng.below(40_000),
             ..ShardLimits::default()
         };
         let config = PartitionConfig {
             segment_bytes: 32_000 + rng.below(60_000),
             timestamp_after_max_ms: u64::MAX,
+            file_delete_delay_ms: if rng.chance(30) { 60_000 } else { 0 },
             ..PartitionConfig::default()
         };
         Plan {

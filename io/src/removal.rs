@@ -1,0 +1,239 @@
+//! Giving the space of deleted files back, a piece at a time.
+//!
+//! A file system frees a file of gigabytes in one go, and whoever syncs something meanwhile waits
+//! for it. So a large file is cut shorter in steps, with a rest behind each in which others come in
+//! between, and only what is left is removed.
+//!
+//! What is given to a [`RemovalQueue`] is under a name that no list knows, durably: a crash leaves
+//! it there, shorter or not, and the next start gives it to the queue again. A reader may have
+//! opened a file before, and must see none of its bytes go: it is cut only while nobody else has it
+//! open. After a time the name goes all the same; then the space comes back when he closes it.
+//!
+//! Blocking: for a thread that does nothing else.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::disk::{Disk, DiskError, DiskFile, EntryKind, OpenHow};
+use crate::limits::BLOCK_BYTES_U64;
+
+/// A file or a directory to be removed, with all that is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removal {
+    pub path: PathBuf,
+    /// Not before this.
+    pub due: Instant,
+}
+
+/// How fast space is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemovalPace {
+    /// A larger file is cut by so much at a time. Whole blocks.
+    pub step_bytes: u64,
+    /// The least rest behind a step. A step that took long is followed by as long a rest.
+    pub rest: Duration,
+    /// Small files and directories that count as one step.
+    pub small_at_once: u32,
+    /// How long a file waits for others who have it open.
+    pub patience: Duration,
+}
+
+impl RemovalPace {
+    /// What a broker does. Measured on ext4: a step takes a few milliseconds.
+    pub const USUAL: RemovalPace = RemovalPace {
+        step_bytes: 64 << 20,
+        rest: Duration::from_millis(10),
+        small_at_once: 32,
+        patience: Duration::from_secs(60),
+    };
+}
+
+/// Why something is still there, and will be until the next start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotRemoved {
+    pub path: PathBuf,
+    pub error: DiskError,
+}
+
+/// What waits to be removed, the earliest due first. Plain: time is told.
+#[derive(Debug)]
+pub struct RemovalQueue {
+    pace: RemovalPace,
+    /// By time due, and among equals in the order they came.
+    waiting: BTreeMap<(Instant, u64), Work>,
+    came: u64,
+    /// Nothing is touched before this.
+    rests_until: Option<Instant>,
+    small: u32,
+}
+
+#[derive(Debug)]
+struct Work {
+    /// What is at hand, and the directories it is in.
+    stack: Vec<PathBuf>,
+    /// Since when somebody else has the file at hand open.
+    held_since: Option<Instant>,
+}
+
+/// What one look at the path at hand did.
+enum Did {
+    /// It is gone.
+    Removed,
+    /// It became shorter.
+    Cut,
+    /// Something in it comes first.
+    Entered(Vec<PathBuf>),
+    /// Somebody else has it open.
+    Held,
+}
+
+impl RemovalQueue {
+    pub fn new(pace: RemovalPace) -> RemovalQueue {
+        let whole = pace.step_bytes > 0 && pace.step_bytes.is_multiple_of(BLOCK_BYTES_U64);
+        assert!(whole, "steps of {} bytes are not whole blocks", pace.step_bytes);
+        let waiting = BTreeMap::new();
+        RemovalQueue { pace, waiting, came: 0, rests_until: None, small: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub fn add(&mut self, removal: Removal) {
+        let work = Work { stack: vec![removal.path], held_since: None };
+        self.put(removal.due, work);
+    }
+
+    /// When [`RemovalQueue::turn`] has something to do; `None` while nothing waits.
+    pub fn next_turn(&self) -> Option<Instant> {
+        let ((due, _), _) = self.waiting.first_key_value()?;
+        Some(self.rests_until.map_or(*due, |rest| rest.max(*due)))
+    }
+
+    /// Does one step of what is due first, if its time has come.
+    ///
+    /// # Errors
+    /// [`NotRemoved`]: it is not tried again.
+    pub fn turn<D: Disk>(&mut self, disk: &D, now: Instant) -> Result<(), NotRemoved> {
+        if self.next_turn().is_none_or(|next| next > now) {
+            return Ok(());
+        }
+        let Some(((due, came), mut work)) = self.waiting.pop_first() else { return Ok(()) };
+        let Some(path) = work.stack.last().cloned() else { return Ok(()) };
+        let begun = Instant::now();
+        let did = self.look(disk, &path, &mut work, now);
+        match did.map_err(|error| NotRemoved { path, error })? {
+            Did::Removed => {
+                work.stack.pop();
+                self.small += 1;
+                if self.small >= self.pace.small_at_once {
+                    self.rest(now, begun.elapsed());
+                }
+            }
+            Did::Cut => self.rest(now, begun.elapsed()),
+            Did::Entered(inside) => work.stack.extend(inside),
+            Did::Held => {
+                self.put(now + HELD_PAUSE, work);
+                return Ok(());
+            }
+        }
+        if !work.stack.is_empty() {
+            self.waiting.insert((due, came), work);
+        }
+        Ok(())
+    }
+
+    fn look<D: Disk>(
+        &self,
+        disk: &D,
+        path: &Path,
+        work: &mut Work,
+        now: Instant,
+    ) -> Result<Did, DiskError> {
+        match disk.kind(path)? {
+            None => Ok(Did::Removed),
+            Some(EntryKind::Directory) => self.enter(disk, path),
+            Some(EntryKind::File) => self.shrink(disk, path, work, now),
+            Some(EntryKind::Other) => gone(disk.remove_file(path)),
+        }
+    }
+
+    /// Directories within and large files come first; the rest goes with the directory.
+    fn enter<D: Disk>(&self, disk: &D, dir: &Path) -> Result<Did, DiskError> {
+        let mut inside = Vec::new();
+        for entry in disk.list(dir)? {
+            let path = dir.join(&entry.name);
+            let first = match entry.kind {
+                EntryKind::Directory => true,
+                EntryKind::File => disk.open(&path, OpenHow::READ)?.len()? > self.pace.step_bytes,
+                EntryKind::Other => false,
+            };
+            inside.extend(first.then_some(path));
+        }
+        if inside.is_empty() {
+            return gone(disk.remove_dir_all(dir));
+        }
+        Ok(Did::Entered(inside))
+    }
+
+    fn shrink<D: Disk>(
+        &self,
+        disk: &D,
+        path: &Path,
+        work: &mut Work,
+        now: Instant,
+    ) -> Result<Did, DiskError> {
+        let file = disk.open(path, OpenHow::WRITE)?;
+        let len = file.len()?;
+        if len > self.pace.step_bytes {
+            match file.is_shared() {
+                Some(false) => {
+                    work.held_since = None;
+                    let steps = len.div_ceil(self.pace.step_bytes) - 1;
+                    file.set_len(steps * self.pace.step_bytes)?;
+                    return Ok(Did::Cut);
+                }
+                Some(true) => {
+                    let since = *work.held_since.get_or_insert(now);
+                    if now.saturating_duration_since(since) < self.pace.patience {
+                        return Ok(Did::Held);
+                    }
+                }
+                // Nobody can tell: in one go, which takes no byte from whoever has it open.
+                None => {}
+            }
+        }
+        work.held_since = None;
+        drop(file);
+        gone(disk.remove_file(path))
+    }
+
+    fn put(&mut self, due: Instant, work: Work) {
+        self.came += 1;
+        self.waiting.insert((due, self.came), work);
+    }
+
+    fn rest(&mut self, now: Instant, took: Duration) {
+        self.small = 0;
+        self.rests_until = Some(now + took + self.pace.rest.max(took));
+    }
+}
+
+fn gone(removed: Result<(), DiskError>) -> Result<Did, DiskError> {
+    match removed {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(Did::Removed),
+    }
+}
+
+/// How often a file is looked at that somebody else has open.
+const HELD_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+#[path = "removal_tests.rs"]
+mod tests;
