@@ -13,6 +13,10 @@ pub const BATCH_OVERHEAD: usize = 1024;
 /// `max.message.bytes` of an internal topic as we make it.
 pub const MESSAGE_BYTES_MAX: usize = APPEND_BYTES_MAX + BATCH_OVERHEAD;
 
+/// Most bytes of records in one batch of a compaction, unless one record is larger: to sum it up takes
+/// less than a millisecond.
+pub const SAY_AGAIN_BYTES_MAX: usize = 1 << 20;
+
 /// Records that wait to be appended to one partition; more requests are told
 /// COORDINATOR_NOT_AVAILABLE.
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;

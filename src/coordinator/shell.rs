@@ -1,6 +1,6 @@
 //! The life of the partitions of one coordinator on one core.
 
-use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS};
+use super::limits::{APPEND_BYTES_MAX, BATCH_OVERHEAD, LOAD_AGAIN_MS, SAY_AGAIN_BYTES_MAX};
 use super::log_size::LogSize;
 use crate::cluster::view::MetadataView;
 use crate::wire::ErrorCode;
@@ -143,7 +143,7 @@ impl<P: Place> Shell<P> {
     ) -> Result<Option<Offset>, String> {
         size.borrow_mut().compacted(&[], true);
         let mut first = None;
-        for part in parts(records, self.append_bytes_max()) {
+        for part in parts(records, self.append_bytes_max().min(SAY_AGAIN_BYTES_MAX)) {
             size.borrow_mut().compacted(&part, false);
             let base = self.append(at, &part).await?;
             first = first.or(Some(base));

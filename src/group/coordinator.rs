@@ -188,11 +188,15 @@ impl Coordinator {
     /// Says again in few records what the log says in many, then gives up the many. Nothing else is
     /// written meanwhile. What transactions hold stays where it is.
     async fn compact(&self, place: &Place) -> Result<(), String> {
-        let mut records = Vec::new();
-        place.with_groups(|groups| {
-            records = groups.records();
-            None
-        });
+        let (mut walk, mut records) = (Walk::BEGIN, Vec::new());
+        let mut breather = Breather::new();
+        while !walk.is_over() && place.is_active() {
+            place.with_groups(|groups| {
+                records.extend(groups.records_step(&mut walk));
+                None
+            });
+            breather.after(0).await;
+        }
         let first = self.0.shell.say_again(place.at, &place.log, records).await?;
         let mut before = None;
         place.with_groups(|groups| {

@@ -322,21 +322,14 @@ impl GroupPartition {
         }
     }
 
-    /// Records that, replayed behind what [`GroupPartition::first_to_keep`] leaves of this log, give
-    /// all that it says now. What is on its way to the log may be in it already; its own records
-    /// come behind.
-    pub fn records(&self) -> Vec<NewRecord> {
-        self.groups.iter().flat_map(|(name, group)| group.records(name)).collect()
-    }
-
-    /// They are durable, the first of them at `at`.
+    /// What [`GroupPartition::records_step`] gave is durable, the first of it at `at`.
     pub fn written_again(&mut self, at: Offset) {
         for group in self.groups.values_mut() {
             group.offsets.written_again(at);
         }
     }
 
-    /// From where on the log is needed besides those records: the first offset of an open
+    /// From where on the log is needed besides what [`GroupPartition::records_step`] gives: the first offset of an open
     /// transaction, or of a commit that one is to replace.
     pub fn first_to_keep(&self) -> Option<Offset> {
         let replaced = self.groups.values().filter_map(|group| group.offsets.first_to_keep());

@@ -145,7 +145,17 @@ impl Coordinator {
     /// Says again in few records what the log says in many, then gives up the many. Nothing else is
     /// appended meanwhile.
     async fn compact(&self, place: &Place) -> Result<(), String> {
-        let first = self.0.shell.say_again(place.at, &place.log, place.records()).await?;
+        let (mut walk, mut records) = (Walk::BEGIN, Vec::new());
+        let mut breather = Breather::new();
+        while !walk.is_over() {
+            records.extend(place.records_step(&mut walk));
+            breather.after(0).await;
+        }
+        if !place.is_active() {
+            // What was gathered is not all there is.
+            return Ok(());
+        }
+        let first = self.0.shell.say_again(place.at, &place.log, records).await?;
         // Without an id that lives nothing is worth keeping: all of it is known to be durable.
         let before = first.map_or(DeleteBefore::HighWatermark, DeleteBefore::Offset);
         self.0.shell.give_up(place.at, before).await;

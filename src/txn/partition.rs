@@ -394,13 +394,6 @@ impl TransactionPartition {
             }
         }
     }
-
-    /// Records that, replayed into an empty log, give all that this log says now. What is on its way
-    /// to the log comes behind.
-    pub fn records(&self) -> Vec<NewRecord> {
-        let current = |(id, slot): (&Name, &Slot)| Some(record(id, Some(slot.current.as_ref()?)));
-        self.ids.iter().filter_map(current).collect()
-    }
 }
 
 impl Slot {

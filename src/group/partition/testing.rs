@@ -55,6 +55,14 @@ impl GroupPartition {
         }
     }
 
+    pub fn records(&self) -> Vec<NewRecord> {
+        let (mut walk, mut records) = (Walk::BEGIN, Vec::new());
+        while !walk.is_over() {
+            records.extend(self.records_step(&mut walk));
+        }
+        records
+    }
+
     pub fn expire(&mut self, retention_ms: u64, now: Now) -> Vec<Entry> {
         let (mut walk, mut entries) = (Walk::BEGIN, Vec::new());
         while !walk.is_over() {

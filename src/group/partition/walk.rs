@@ -1,7 +1,7 @@
 //! Walks over all groups, in steps that are short however many groups there are.
 
 use super::group::Group;
-use super::{Entry, GroupPartition, Name};
+use super::{Entry, GroupPartition, Name, NewRecord};
 use crate::coordinator::walk::Walk;
 use crate::group::limits::VISITED_AT_ONCE;
 use std::ops::Bound;
@@ -27,6 +27,26 @@ impl GroupPartition {
             }
         }
         entries
+    }
+
+    /// One step of a walk that gives records which, replayed behind what
+    /// [`GroupPartition::first_to_keep`] leaves of this log, give all that it says now. What is on its
+    /// way to the log may be in it already; its own records come behind. Nothing may become durable
+    /// between the steps.
+    pub fn records_step(&self, walk: &mut Walk<Name>) -> Vec<NewRecord> {
+        let Some(last) = walk.step() else { return Vec::new() };
+        let from = last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&**last));
+        let mut records = Vec::new();
+        for (count, (name, group)) in
+            (1..).zip(self.groups.range::<str, _>((from, Bound::Unbounded)))
+        {
+            records.extend(group.records(name));
+            if count + records.len() >= VISITED_AT_ONCE {
+                walk.goes_on(name.clone());
+                break;
+            }
+        }
+        records
     }
 }
 
@@ -94,6 +114,13 @@ mod tests {
             names.extend(piece.into_iter().map(|listed| listed.group));
         }
         assert!(names.iter().eq(all.groups.keys()));
+        let (mut walk, mut steps, mut records) = (Walk::BEGIN, 0, 0);
+        while !walk.is_over() {
+            let piece = all.records_step(&mut walk).len();
+            assert!(piece <= VISITED_AT_ONCE);
+            (steps, records) = (steps + 1, records + piece);
+        }
+        assert_eq!((steps, records), (groups * 4 / VISITED_AT_ONCE + 1, groups * 3));
         all.groups.clear();
         let mut walk = Walk::BEGIN;
         assert!(all.step(&mut walk, |_, _| None).is_empty() && walk.is_over());

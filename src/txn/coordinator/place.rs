@@ -146,11 +146,14 @@ impl Place {
         matches!(*self.state.borrow(), State::Active(_))
     }
 
-    /// What the log says, in as few records as can be.
-    pub fn records(&self) -> Vec<NewRecord> {
+    /// What the log says, in as few records as can be: one step.
+    pub fn records_step(&self, walk: &mut Walk<Name>) -> Vec<NewRecord> {
         match &*self.state.borrow() {
-            State::Active(active) => active.ids.records(),
-            State::Loading | State::Ended => Vec::new(),
+            State::Active(active) => active.ids.records_step(walk),
+            State::Loading | State::Ended => {
+                *walk = Walk::Over;
+                Vec::new()
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Entry, Name, Step, Then, TransactionPartition, record};
 use crate::coordinator::walk::Walk;
 use crate::txn::ask::{Filter, Listed};
 use crate::txn::limits::VISITED_AT_ONCE;
+use millstream_io::batch::NewRecord;
 use millstream_io::units::TimestampMs;
 use std::ops::Bound;
 
@@ -50,6 +51,23 @@ impl TransactionPartition {
             }
         }
         entries
+    }
+
+    /// Records that, replayed into an empty log, give all that this log says: one step. What is on its
+    /// way to the log comes behind. Nothing may become durable between the steps.
+    pub fn records_step(&self, walk: &mut Walk<Name>) -> Vec<NewRecord> {
+        let Some(last) = walk.step() else { return Vec::new() };
+        let from = last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&**last));
+        let behind = self.ids.range::<str, _>((from, Bound::Unbounded));
+        let mut records = Vec::new();
+        for (count, (id, slot)) in (1..).zip(behind) {
+            records.extend(slot.current.as_ref().map(|current| record(id, Some(current))));
+            if count == VISITED_AT_ONCE {
+                walk.goes_on(id.clone());
+                break;
+            }
+        }
+        records
     }
 
     /// The ids that `filter` takes: one step.
@@ -153,6 +171,13 @@ mod tests {
             listed.extend(piece.into_iter().map(|listed| listed.transactional_id));
         }
         assert_eq!(listed, names);
+        let (mut walk, mut records) = (Walk::BEGIN, 0);
+        while !walk.is_over() {
+            let piece = bench.ids.records_step(&mut walk).len();
+            assert!(piece <= VISITED_AT_ONCE);
+            records += piece;
+        }
+        assert_eq!(records, count);
 
         bench.now = bench.now.plus(1001);
         let mut walk = Walk::BEGIN;
