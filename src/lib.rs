@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod config;
 pub mod coordinator;
 pub mod group;
+pub mod login;
 pub mod serve;
 pub mod session;
 pub mod txn;

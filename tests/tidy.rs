@@ -339,7 +339,7 @@ fn floor_of_room(room: &str) -> Option<u8> {
         "session" | "mqtt" | "admin" => 5,
         "api" => 4,
         "coordinator" | "group" | "txn" | "cluster" | "replication" => 3,
-        "wire" | "authorizer" | "quota" | "config" => 2,
+        "wire" | "authorizer" | "login" | "quota" | "config" => 2,
         "millstream_shards" => 1,
         "millstream_io" => 0,
         _ => return None,
