@@ -14,6 +14,7 @@ mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
+mod alter_user_scram_credentials;
 mod api_versions;
 mod config_resources;
 mod consumer_group_describe;
@@ -34,6 +35,7 @@ mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
 mod elect_leaders;
 mod end_txn;
 pub mod error_codes;
@@ -52,6 +54,7 @@ mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
 mod list_transactions;
+pub mod logins;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -59,6 +62,8 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod rights;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod to_commit;
 mod topics;
@@ -73,6 +78,7 @@ use crate::cluster::image::{AdvertisedEndpoint, Broker, MetadataImage};
 use crate::cluster::producer_ids::ProducerIds;
 use crate::cluster::view::MetadataView;
 use crate::group::handle::Groups;
+use crate::login::Login;
 use crate::txn::handle::Transactions;
 use crate::wire::fetch_response::FramedResponse;
 use crate::wire::{
@@ -81,6 +87,7 @@ use crate::wire::{
 };
 use bytes::Bytes;
 use fetch_session::FetchSessions;
+use logins::{FailedLogin, Logins};
 use millstream_io::clock::SystemClock;
 use millstream_io::runtime::{Pool, timeout};
 use millstream_shards::message::Chunk;
@@ -108,6 +115,7 @@ pub struct CoreContext {
     pub data_dir: PathBuf,
     pub free_space: Rc<dyn FreeSpace>,
     pub requests: Requests,
+    pub logins: Logins,
 }
 
 /// Requests that one core has begun to answer, by API.
@@ -176,15 +184,22 @@ pub struct Caller {
     pub listener: Rc<str>,
     /// Whom it acts as; a login changes that.
     principal: RefCell<Rc<Principal>>,
+    /// How far its login has come; `None` on a listener that asks for none.
+    pub login: Option<Box<Login>>,
     /// Set when the peer sends no more: who waits for something to happen should answer now.
     pub hurry: Hurry,
 }
 
 impl Caller {
     /// A caller who has not logged in.
-    pub fn new(connection: u64, host: IpAddr, listener: Rc<str>) -> Caller {
+    pub fn new(
+        connection: u64,
+        host: IpAddr,
+        listener: Rc<str>,
+        login: Option<Box<Login>>,
+    ) -> Caller {
         let principal = RefCell::new(Rc::new(Principal::ANONYMOUS));
-        Caller { connection, host, listener, principal, hurry: Hurry::default() }
+        Caller { connection, host, listener, principal, login, hurry: Hurry::default() }
     }
 
     /// Whom the connection acts as now. A request that is under way keeps whom it asked for.
@@ -262,6 +277,12 @@ pub enum Close {
     Decode(DecodeError),
     /// The API is not served, or not in this version.
     NotServed { key: ApiKey, version: i16 },
+    /// The caller has not logged in, or not yet.
+    BeforeLogin { key: ApiKey },
+    /// The login failed; there may be an answer that says so.
+    FailedLogin(Box<FailedLogin>),
+    /// The login is over, and was not renewed.
+    SessionExpired,
     /// A request without a response failed, and this is how the client learns of it.
     AcksZero { code: ErrorCode },
     /// Our own response does not fit its version: a fault of the broker.
@@ -274,6 +295,13 @@ impl fmt::Display for Close {
             Self::Decode(error) => write!(f, "the request does not parse: {error}"),
             Self::NotServed { key, version } => {
                 write!(f, "version {version} of {} is not served", key.name())
+            }
+            Self::BeforeLogin { key } => {
+                write!(f, "{} came before the login was done", key.name())
+            }
+            Self::FailedLogin(failed) => f.write_str(&failed.why),
+            Self::SessionExpired => {
+                f.write_str("its login was over (connections.max.reauth.ms) and was not renewed")
             }
             Self::AcksZero { code } => {
                 write!(f, "a Produce with acks=0 failed with {code}, which has no other answer")
@@ -399,6 +427,7 @@ impl Call {
 /// [`Close`]: the connection has to be closed, all earlier answers sent.
 pub async fn answer(call: &Call) -> Result<Answer, Close> {
     call.core.requests.count(call.key);
+    call.check_login()?;
     match call.key {
         ApiKey::Produce => produce::handle(call).await,
         ApiKey::Fetch => fetch::handle(call).await,
@@ -413,6 +442,8 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::SyncGroup => sync_group::handle(call).await,
         ApiKey::DescribeGroups => describe_groups::handle(call).await,
         ApiKey::ListGroups => list_groups::handle(call).await,
+        ApiKey::SaslHandshake => sasl_handshake::handle(call).await,
+        ApiKey::SaslAuthenticate => sasl_authenticate::handle(call).await,
         ApiKey::ApiVersions => api_versions::handle(call),
         ApiKey::CreateTopics => create_topics::handle(call).await,
         ApiKey::DeleteTopics => delete_topics::handle(call).await,
@@ -440,6 +471,8 @@ pub async fn answer(call: &Call) -> Result<Answer, Close> {
         ApiKey::AlterPartitionReassignments => alter_partition_reassignments::handle(call),
         ApiKey::ListPartitionReassignments => list_partition_reassignments::handle(call),
         ApiKey::OffsetDelete => offset_delete::handle(call).await,
+        ApiKey::DescribeUserScramCredentials => describe_user_scram_credentials::handle(call),
+        ApiKey::AlterUserScramCredentials => alter_user_scram_credentials::handle(call).await,
         ApiKey::DescribeCluster => describe_cluster::handle(call),
         ApiKey::DescribeProducers => describe_producers::handle(call).await,
         ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::handle(call).await,

@@ -14,6 +14,7 @@ pub mod group;
 mod kafka_names;
 pub mod listeners;
 mod log_table;
+pub mod logins;
 pub mod migration;
 mod nearest;
 pub mod setting;
@@ -24,6 +25,7 @@ mod transactions;
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
 pub use group::{GROUP_SETTINGS, GroupConfig, GroupSettingError, group_setting};
 pub use listeners::{Endpoint, Listener};
+use logins::{BadListenerSetting, ListenerSetting, Protocol};
 pub use migration::MigrationPolicy;
 pub use setting::{Allowed, BadValue, Change, ConfigType, Setting};
 pub use topic::{
@@ -52,6 +54,8 @@ pub struct Config {
     pub storage_direct: bool,
     /// What was set by file or command line, checked, by name.
     pub set: BTreeMap<&'static str, String>,
+    /// Settings of single listeners by their whole name, checked.
+    pub of_listeners: BTreeMap<String, ListenerSetting>,
     /// What the reader of the log should know about the settings.
     pub warnings: Vec<String>,
 }
@@ -89,39 +93,61 @@ impl Config {
     /// Checks the layers, weakest first, and puts them together.
     pub fn load(layers: &[Layer]) -> Result<Config, ConfigError> {
         let mut set: BTreeMap<&'static str, String> = BTreeMap::new();
+        let mut of_listeners = BTreeMap::new();
         let mut warnings = Vec::new();
         for layer in layers {
-            let mut here: BTreeMap<&'static str, &str> = BTreeMap::new();
+            let mut here: BTreeMap<&str, &str> = BTreeMap::new();
             for (name, value, at) in &layer.settings {
-                let Some(setting) = broker_setting(name) else {
+                let bad = |bad| ConfigError(format!("{bad} (written in {}, {at})", layer.place));
+                let known = match broker_setting(name) {
+                    Some(setting) => {
+                        let checked =
+                            setting.check(value).map_err(|wrong| bad(wrong.to_string()))?;
+                        set.insert(setting.name, checked);
+                        true
+                    }
+                    None => match ListenerSetting::parse(name, value) {
+                        Ok(setting) => {
+                            of_listeners.insert(name.clone(), setting);
+                            true
+                        }
+                        Err(BadListenerSetting::Value(wrong)) => return Err(bad(wrong)),
+                        Err(BadListenerSetting::Unknown) => false,
+                    },
+                };
+                if !known {
                     warnings.push(unknown(name, &layer.place, at));
                     continue;
-                };
-                let checked = setting.check(value).map_err(|bad| {
-                    ConfigError(format!("{bad} (written in {}, {at})", layer.place))
-                })?;
-                if let Some(first) = here.insert(setting.name, at) {
+                }
+                if let Some(first) = here.insert(name, at) {
                     return Err(ConfigError(format!(
                         "{name} is given twice in {}: {first} and {at}; keep one",
                         layer.place
                     )));
                 }
-                set.insert(setting.name, checked);
             }
         }
-        Config::from_set(set, warnings)
+        Config::from_set(set, of_listeners, warnings)
     }
 
     fn from_set(
         set: BTreeMap<&'static str, String>,
+        of_listeners: BTreeMap<String, ListenerSetting>,
         mut warnings: Vec<String>,
     ) -> Result<Config, ConfigError> {
         let value = |name| static_value(&set, name);
         let required = |name| value(name).unwrap_or_default();
-        let (listeners, said) =
+        let (mut listeners, said) =
             listeners::parse(&required("listeners"), value("advertised.listeners").as_deref())
                 .map_err(|error| ConfigError(error.what))?;
         warnings.extend(said);
+        set_logins(
+            &mut listeners,
+            |name: &str| static_value(&set, name),
+            &of_listeners,
+            &mut warnings,
+        )
+        .map_err(ConfigError)?;
         let given = set.contains_key("admin.listener");
         let admin = listeners::parse_admin(&required("admin.listener"))
             .map_err(|error| ConfigError(error.what))?
@@ -151,6 +177,7 @@ impl Config {
             advertised_resolve: required("advertised.listeners.resolve") == "true",
             storage_direct: required("storage.direct") == "true",
             set,
+            of_listeners,
             warnings,
         })
     }
@@ -166,7 +193,39 @@ fn static_value(set: &BTreeMap<&'static str, String>, name: &str) -> Option<Stri
     set.or_else(|| broker_setting(name)?.default.map(str::to_owned))
 }
 
+/// Says of each listener whether it asks for a login, and for which.
+fn set_logins(
+    listeners: &mut [Listener],
+    value: impl Fn(&str) -> Option<String>,
+    own: &BTreeMap<String, ListenerSetting>,
+    warnings: &mut Vec<String>,
+) -> Result<(), String> {
+    let map = value("listener.security.protocol.map").unwrap_or_default();
+    let map = logins::protocols(&map)?;
+    for listener in &mut *listeners {
+        let name = &listener.bind.name;
+        listener.login = match logins::protocol_of(name, &map)? {
+            Protocol::Plaintext => None,
+            Protocol::SaslPlaintext => Some(logins::rules_of(name, &value, own, warnings)?),
+        };
+    }
+    for (name, setting) in own {
+        if listeners.iter().all(|listener| listener.bind.name != setting.listener) {
+            warnings.push(format!(
+                "{name} has no effect: there is no listener called {}",
+                setting.listener
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn unknown(name: &str, place: &str, at: &str) -> String {
+    if logins::is_listener_name(name) {
+        return format!(
+            "{name} ({place}, {at}) is not a setting that a listener has here; it has no effect"
+        );
+    }
     if broker::is_other_kafka_name(name) {
         return format!(
             "{name} ({place}, {at}) is a setting of Kafka that this broker does not act on; it has \

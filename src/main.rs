@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             judge(|out| verify(&FileDisk, &directory, out).map(|verified| verified.verdict()))
         }
         Ok(Command::Inspect(file)) => judge(|out| inspect(&FileDisk, &file, out)),
+        Ok(Command::AddScram(asked)) => serve::add_scram::run(&asked).and_then(|said| print(&said)),
         Ok(Command::Serve(arguments)) => match signal::block_stop_signals() {
             Ok(()) => serve::run(&arguments).map(|()| ExitCode::SUCCESS),
             Err(error) => Err(format!("cannot block the stop signals: {error}")),

@@ -4,6 +4,7 @@
 //! (nobody can connect yet), metadata, cores with all their partitions, controller, doors, the
 //! line that says ready. Stop: doors first, then what they use.
 
+pub mod add_scram;
 mod cores;
 mod host;
 mod limits;

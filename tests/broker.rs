@@ -22,6 +22,8 @@ mod deletions;
 mod fetching;
 #[path = "broker/groups.rs"]
 mod groups;
+#[path = "broker/logins.rs"]
+mod logins;
 #[path = "broker/scrape.rs"]
 mod scrape;
 #[path = "broker/sockets.rs"]

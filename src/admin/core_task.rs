@@ -9,6 +9,7 @@ use crate::cluster::image::MetadataImage;
 use crate::cluster::view::MetadataView;
 use crate::group::coordinator::Coordinator;
 use crate::group::metrics::{CoreGroups, GroupTotals};
+use crate::login::Mechanism;
 use crate::session::admission::Connections;
 use crate::session::door::Door;
 use crate::txn::coordinator as txn;
@@ -37,6 +38,9 @@ pub struct CoreCounts {
     pub levels: Levels,
     pub requests: Vec<(ApiKey, u64)>,
     pub batches_recompressed: u64,
+    /// Mechanism, how many succeeded, how many failed.
+    pub logins: Vec<(Mechanism, u64, u64)>,
+    pub sessions_expired: u64,
     /// Connections of this core.
     pub connections: usize,
     /// Those of the process.
@@ -112,6 +116,8 @@ impl Watched {
             levels,
             requests: self.door.core.requests.served(),
             batches_recompressed: self.door.core.requests.batches_recompressed(),
+            logins: self.door.core.logins.counts(),
+            sessions_expired: self.door.core.logins.expired(),
             connections: self.door.connection_count(),
             admitted: self.door.admission.connections(),
             request_memory_bytes: self.door.memory.used(),

@@ -60,6 +60,10 @@ families! {
         "0 when the core did not answer in time; its other series are missing then.";
     CONNECTIONS = Gauge "millstream_connections" ["core"] "Open connections.";
     REQUESTS = Counter "millstream_requests_total" ["core", "api"] "Requests begun, by API.";
+    LOGINS = Counter "millstream_logins_total" ["core", "mechanism", "outcome"]
+        "Logins and re-authentications that came to an end: ok, or failed.";
+    SESSIONS_EXPIRED = Counter "millstream_login_sessions_expired_total" ["core"]
+        "Logins that were over and not renewed in time.";
     REQUEST_MEMORY = Gauge "millstream_request_memory_bytes" ["core"]
         "Bytes of requests that are read in part or not answered.";
     APPEND_BATCHES = Counter "millstream_append_batches_total" ["core"] "Batches staged.";

@@ -24,12 +24,20 @@ pub fn write(text: &mut Text, counts: &[Option<CoreCounts>]) {
         vec![
             (&CONNECTIONS, bytes_u64(counts.connections)),
             (&REQUEST_MEMORY, bytes_u64(counts.request_memory_bytes)),
+            (&SESSIONS_EXPIRED, counts.sessions_expired),
         ]
     });
     let mut requests = text.family(&REQUESTS);
     for (core, counts) in &cores {
         for (api, count) in &counts.requests {
             requests.add(&[core, api.name()], count);
+        }
+    }
+    let mut logins = text.family(&LOGINS);
+    for (core, counts) in &cores {
+        for (mechanism, done, failed) in &counts.logins {
+            logins.add(&[core, mechanism.name(), "ok"], done);
+            logins.add(&[core, mechanism.name(), "failed"], failed);
         }
     }
     let mut refused = text.family(&APPEND_REFUSED);

@@ -40,6 +40,8 @@ fn seen(detail_max: usize) -> Observation {
         levels: Levels { tail_bytes: 9, ..Levels::default() },
         requests: vec![(ApiKey::Fetch, 5)],
         batches_recompressed: 0,
+        logins: Vec::new(),
+        sessions_expired: 0,
         connections: 3,
         admitted: Connections::default(),
         request_memory_bytes: 0,

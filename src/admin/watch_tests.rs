@@ -26,6 +26,8 @@ fn counts() -> CoreCounts {
         levels: Levels { full: 1, ..Levels::default() },
         requests: Vec::new(),
         batches_recompressed: 0,
+        logins: Vec::new(),
+        sessions_expired: 0,
         connections: 0,
         admitted: Connections::default(),
         request_memory_bytes: 0,

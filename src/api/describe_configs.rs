@@ -6,6 +6,7 @@ use crate::cluster::change::Refused;
 use crate::cluster::image::{BrokerSource, MetadataImage};
 use crate::cluster::store::BrokerScope;
 use crate::cluster::topic_name::check_topic_name;
+use crate::config::logins::ListenerSetting;
 use crate::config::topic_table::coarser;
 use crate::config::{
     BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS, group, topic,
@@ -33,7 +34,7 @@ const fn source_code(source: BrokerSource) -> i8 {
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeConfigsRequest<'_> = call.request()?;
     let image = call.image();
-    let described: Vec<Result<Vec<Entry>, Refused>> =
+    let described: Vec<Result<Vec<Entry<'_>>, Refused>> =
         request.resources.iter().map(|resource| entries(&image, resource)).collect();
     let messages: Vec<String> = described
         .iter()
@@ -51,7 +52,7 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
             configs: described
                 .iter()
                 .flatten()
-                .filter(|entry| is_wanted(resource, entry.setting.name))
+                .filter(|entry| is_wanted(resource, entry.name))
                 .map(|entry| entry.result(&request))
                 .collect(),
         },
@@ -68,20 +69,28 @@ fn is_wanted(resource: &DescribeConfigsResource<'_>, name: &str) -> bool {
 }
 
 /// One setting with its value in force, and every value it would have without the stronger ones.
-pub struct Entry {
+pub struct Entry<'i> {
+    name: &'i str,
     setting: &'static Setting,
     read_only: bool,
-    /// What is in force.
+    /// What is in force; of a password nothing.
     pub value: Option<String>,
     /// Name, value and source, the strongest first.
-    layers: Vec<(&'static str, Option<String>, i8)>,
+    layers: Vec<(&'i str, Option<String>, i8)>,
 }
 
-impl Entry {
+impl<'i> Entry<'i> {
     /// The strongest of the layers is in force.
-    fn new(setting: &'static Setting, layers: Vec<(&'static str, Option<String>, i8)>) -> Entry {
+    fn new(setting: &'static Setting, layers: Vec<(&'i str, Option<String>, i8)>) -> Entry<'i> {
         let value = layers.first().and_then(|(_, value, _)| value.clone());
-        Entry { setting, read_only: setting.change == Change::AtStart, value, layers }
+        let read_only = setting.change == Change::AtStart;
+        Entry { name: setting.name, setting, read_only, value, layers }
+    }
+
+    /// A setting of one listener.
+    fn of_listener(name: &'i str, own: &ListenerSetting) -> Entry<'i> {
+        let layers = vec![(name, own.value.clone(), source_code(BrokerSource::Static))];
+        Entry { name, ..Entry::new(own.setting, layers) }
     }
 
     /// Where its value comes from, as clients know it.
@@ -99,11 +108,11 @@ impl Entry {
             source: *source,
         });
         DescribeConfigsResourceResult {
-            name: self.setting.name,
+            name: self.name,
             value: self.value.as_deref(),
             read_only: self.read_only,
             config_source: self.source(),
-            is_sensitive: false,
+            is_sensitive: self.setting.is_sensitive(),
             synonyms: if request.include_synonyms { synonyms.collect() } else { Vec::new() },
             config_type: self.setting.kind().code(),
             documentation: request.include_documentation.then_some(self.setting.doc),
@@ -111,10 +120,10 @@ impl Entry {
     }
 }
 
-fn entries(
-    image: &MetadataImage,
+fn entries<'i>(
+    image: &'i MetadataImage,
     resource: &DescribeConfigsResource<'_>,
-) -> Result<Vec<Entry>, Refused> {
+) -> Result<Vec<Entry<'i>>, Refused> {
     match Resource::parse(resource.resource_type, resource.resource_name)? {
         Resource::Topic(name) => {
             check_topic_name(name).map_err(Refused::BadName)?;
@@ -130,7 +139,10 @@ fn entries(
             if got != expected {
                 return Err(Refused::UnknownBroker { expected, got });
             }
-            Ok(BROKER_SETTINGS.iter().map(|setting| broker_entry(image, setting)).collect())
+            let own = image.start.config.of_listeners.iter();
+            let own = own.map(|(name, own)| Entry::of_listener(name, own));
+            let all = BROKER_SETTINGS.iter().map(|setting| broker_entry(image, setting));
+            Ok(all.chain(own).collect())
         }
         Resource::Group(name) => Ok(group_entries(image, name)),
     }
@@ -141,7 +153,7 @@ pub fn topic_entry(
     image: &MetadataImage,
     own: &BTreeMap<String, String>,
     setting: &'static Setting,
-) -> Entry {
+) -> Entry<'static> {
     let mut layers = Vec::new();
     // A left-over that is no longer valid is not in force, so it is not shown.
     if let Some(own) = own.get(setting.name).and_then(|own| setting.check(own).ok()) {
@@ -149,11 +161,11 @@ pub fn topic_entry(
     }
     layers.extend(setting.broker_name.into_iter().flat_map(|name| broker_layers(image, name)));
     let value = topic::in_force(setting, own, |name| image.broker_value(name).0);
-    Entry { setting, read_only: false, value: Some(value), layers }
+    Entry { name: setting.name, setting, read_only: false, value: Some(value), layers }
 }
 
 /// As for topics: its own, and behind that what the broker gives groups that have none.
-fn group_entries(image: &MetadataImage, name: &str) -> Vec<Entry> {
+fn group_entries(image: &MetadataImage, name: &str) -> Vec<Entry<'static>> {
     let own = image.group_configs().own(name);
     let own = own.map(|own| group::in_force(own, &image.broker)).unwrap_or_default();
     let entry = |setting: &'static Setting| {
@@ -165,12 +177,12 @@ fn group_entries(image: &MetadataImage, name: &str) -> Vec<Entry> {
     GROUP_SETTINGS.iter().map(entry).collect()
 }
 
-fn broker_entry(image: &MetadataImage, setting: &'static Setting) -> Entry {
+fn broker_entry(image: &MetadataImage, setting: &'static Setting) -> Entry<'static> {
     Entry::new(setting, broker_layers(image, setting.name))
 }
 
 /// What is set for all brokers together, and nothing else.
-fn all_brokers_entries(image: &MetadataImage) -> Vec<Entry> {
+fn all_brokers_entries(image: &MetadataImage) -> Vec<Entry<'static>> {
     let stored = image.broker_dynamic().get(&BrokerScope::All);
     let entry = |setting: &'static Setting| {
         let value = stored?.get(setting.name)?;

@@ -2,6 +2,7 @@
 //! cause needs a decision here.
 
 use crate::cluster::change::Refused;
+use crate::cluster::scram_change::BadCredential;
 use crate::cluster::store::StoreError;
 use crate::wire::ErrorCode;
 use millstream_io::batch::BatchError;
@@ -26,11 +27,26 @@ pub fn of_refused(refused: &Refused) -> ErrorCode {
         | Refused::BadValue(_) => ErrorCode::InvalidConfig,
         Refused::UnknownBroker { .. } | Refused::Request { .. } => ErrorCode::InvalidRequest,
         Refused::TooMany { .. } => ErrorCode::PolicyViolation,
+        Refused::Credential(bad) => of_credential(*bad),
         Refused::NameNotFree { .. } => ErrorCode::KafkaStorageError,
         Refused::Store(error) => of_store(error),
         Refused::TimedOut { .. } => ErrorCode::RequestTimedOut,
         Refused::Busy => ErrorCode::ThrottlingQuotaExceeded,
         Refused::Stopping => ErrorCode::NotController,
+    }
+}
+
+fn of_credential(bad: BadCredential) -> ErrorCode {
+    match bad {
+        BadCredential::Twice => ErrorCode::DuplicateResource,
+        BadCredential::NotThere => ErrorCode::ResourceNotFound,
+        BadCredential::Mechanism => ErrorCode::UnsupportedSaslMechanism,
+        BadCredential::NoName
+        | BadCredential::LongName
+        | BadCredential::TooFewIterations
+        | BadCredential::TooManyIterations
+        | BadCredential::Salt
+        | BadCredential::SaltedPassword { .. } => ErrorCode::UnacceptableCredential,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What was asked for on the command line.
 
+use super::add_scram::{self, AddScram};
 use crate::config::Layer;
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +12,9 @@ millstream - a Kafka-compatible broker that answers after the bytes are on the d
   millstream [serve] [OPTIONS]   run a broker
   millstream verify DIR          check a data directory of a stopped broker, change nothing
   millstream inspect FILE        print what a file of the data directory holds
+  millstream add-scram SPEC...   add users to the data directory of a stopped broker, or before its
+                                 first start: 'SCRAM-SHA-512=[name=NAME,password=PASSWORD]', or -
+                                 to read such lines; --data-dir, --config and --set as for serve
   millstream settings            list the settings, what they may hold and their defaults;
                                  with --markdown as the tables of the README
 
@@ -32,6 +36,7 @@ pub enum Command {
     Serve(Arguments),
     Verify(PathBuf),
     Inspect(PathBuf),
+    AddScram(AddScram),
     Settings(Form),
     Help,
     Version,
@@ -77,6 +82,7 @@ impl Command {
             "serve" => serve(rest),
             "verify" => Ok(Command::Verify(one_path("verify DIR", rest)?)),
             "inspect" => Ok(Command::Inspect(one_path("inspect FILE", rest)?)),
+            "add-scram" => add_scram::parse(rest).map(Command::AddScram),
             "settings" => settings(rest),
             "help" => Ok(Command::Help),
             _ if first.starts_with('-') => serve(arguments),
@@ -96,37 +102,46 @@ fn serve(arguments: &[String]) -> Result<Command, UsageError> {
     let mut parsed = Arguments::default();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
-        let (option, inline) = match argument.split_once('=') {
-            Some((option, value)) if option.starts_with("--") => (option, Some(value.to_owned())),
-            _ => (argument.as_str(), None),
-        };
-        match option {
+        match argument.as_str() {
             "-h" | "--help" => return Ok(Command::Help),
             "-V" | "--version" => return Ok(Command::Version),
-            _ => {}
-        }
-        let setting = match option {
-            "--data-dir" => Some("log.dirs"),
-            "--listen" => Some("listeners"),
-            "--advertise" => Some("advertised.listeners"),
-            "--cores" => Some("cores"),
-            "--config" | "--set" | "--log-level" => None,
-            other => return Err(UsageError(format!("there is no option {other}"))),
-        };
-        let value = match inline.or_else(|| arguments.next().cloned()) {
-            Some(value) => value,
-            None => return Err(UsageError(format!("{option} needs a value"))),
-        };
-        match (option, setting) {
-            (_, Some(setting)) => {
-                parsed.settings.push((setting.to_owned(), value, option.to_owned()));
-            }
-            ("--config", None) => once(option, &mut parsed.config_file, PathBuf::from(value))?,
-            ("--log-level", None) => once(option, &mut parsed.log_level, value)?,
-            _ => parsed.settings.push(key_and_value(&value)?),
+            _ => serve_option(argument, &mut arguments, &mut parsed)?,
         }
     }
     Ok(Command::Serve(parsed))
+}
+
+/// Takes one option of serve, with its value.
+pub(super) fn serve_option(
+    argument: &str,
+    arguments: &mut std::slice::Iter<'_, String>,
+    parsed: &mut Arguments,
+) -> Result<(), UsageError> {
+    let (option, inline) = match argument.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => (option, Some(value.to_owned())),
+        _ => (argument, None),
+    };
+    let setting = match option {
+        "--data-dir" => Some("log.dirs"),
+        "--listen" => Some("listeners"),
+        "--advertise" => Some("advertised.listeners"),
+        "--cores" => Some("cores"),
+        "--config" | "--set" | "--log-level" => None,
+        other => return Err(UsageError(format!("there is no option {other}"))),
+    };
+    let value = match inline.or_else(|| arguments.next().cloned()) {
+        Some(value) => value,
+        None => return Err(UsageError(format!("{option} needs a value"))),
+    };
+    match (option, setting) {
+        (_, Some(setting)) => {
+            parsed.settings.push((setting.to_owned(), value, option.to_owned()));
+        }
+        ("--config", None) => once(option, &mut parsed.config_file, PathBuf::from(value))?,
+        ("--log-level", None) => once(option, &mut parsed.log_level, value)?,
+        _ => parsed.settings.push(key_and_value(&value)?),
+    }
+    Ok(())
 }
 
 fn once<T>(option: &str, place: &mut Option<T>, value: T) -> Result<(), UsageError> {
@@ -204,10 +219,18 @@ mod tests {
             ("verify", "verify DIR"),
             ("inspect a b", "inspect FILE"),
             ("settings --fly", "settings [--markdown]"),
+            ("add-scram", "add-scram"),
+            ("add-scram --fly", "no option --fly"),
         ] {
             let text = parse(line).unwrap_err().to_string();
             assert!(text.contains(part) && text.contains("--help"), "{line}: {text}");
         }
+        let Ok(Command::AddScram(add)) = parse("add-scram --data-dir d X=[] - --set a=b Y=[]")
+        else {
+            panic!()
+        };
+        assert_eq!((add.specs.len(), add.from_input), (2, true));
+        assert_eq!(add.settings.settings.len(), 2);
         assert_eq!(parse("--listen h:1 --help"), Ok(Command::Help));
         assert_eq!(parse("-V"), Ok(Command::Version));
         assert_eq!(parse("settings --markdown"), Ok(Command::Settings(Form::Markdown)));

@@ -89,7 +89,7 @@ fn values(setting: &Setting) -> String {
         Allowed::Decimal { min, max: None } => format!("number, at least {min}"),
         Allowed::OneOf(words) => words.join(", "),
         Allowed::ListOf(words) => format!("list of {}", words.join(", ")),
-        Allowed::Text => "text".to_owned(),
+        Allowed::Text | Allowed::Password => "text".to_owned(),
         Allowed::List => "list".to_owned(),
         Allowed::Only { value, .. } => format!("only {value}"),
     }

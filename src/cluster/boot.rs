@@ -15,12 +15,16 @@ pub enum BootError {
         stored: String,
         directory: String,
     },
+    NoRandom {
+        reason: String,
+    },
 }
 
 impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
+            Self::NoRandom { reason } => write!(f, "the system has no random bytes: {reason}"),
             Self::OtherCluster { stored, directory } => write!(
                 f,
                 "the metadata store belongs to cluster {stored} and meta.properties to cluster \
@@ -58,6 +62,12 @@ pub fn boot(
             return Err(BootError::OtherCluster { stored, directory });
         }
     }
+    if stored.salt_secret.is_empty() {
+        let mut secret = vec![0; SALT_SECRET_BYTES];
+        let filled = getrandom::fill(&mut secret);
+        filled.map_err(|error| BootError::NoRandom { reason: error.to_string() })?;
+        changes.push(MetadataChange::SetSaltSecret(secret));
+    }
     for (id, name) in &stored.tombstones {
         match directories.set_aside(name, *id, Duration::ZERO) {
             Ok(()) => changes.push(MetadataChange::RemoveTombstone(*id)),
@@ -72,6 +82,9 @@ pub fn boot(
     changes.iter().for_each(|change| stored.apply(change));
     Ok(stored)
 }
+
+/// As many as the hash has that salts are made by.
+const SALT_SECRET_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +116,9 @@ mod tests {
         assert_eq!((stored.starts, stored.tombstones.len()), (2, 0));
         assert_eq!(store.stored, stored);
         assert_eq!(directories.aside, ["gone", "gone"]);
+        assert_eq!(stored.salt_secret.len(), SALT_SECRET_BYTES);
+        let again = boot(&mut store, "c", &mut directories).unwrap();
+        assert_eq!(again.salt_secret, stored.salt_secret, "a name has the same salt for ever");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What clients may ask to change, and why a change is refused.
 
+use super::scram_change::BadCredential;
 use super::store::StoreError;
 use super::topic_name::BadTopicName;
 use crate::config::{BadValue, GroupSettingError, TopicSettingError};
@@ -120,6 +121,7 @@ pub enum Refused {
         expected: i32,
         got: i32,
     },
+    Credential(BadCredential),
     /// The request contradicts itself.
     Request {
         what: String,
@@ -193,6 +195,7 @@ impl fmt::Display for Refused {
             Self::TopicConfig(error) => error.fmt(f),
             Self::GroupConfig(error) => error.fmt(f),
             Self::BadValue(bad) => bad.fmt(f),
+            Self::Credential(bad) => bad.fmt(f),
             Self::UnknownBroker { expected, got } => {
                 write!(f, "Unexpected broker id, expected {expected}, but received {got}")
             }

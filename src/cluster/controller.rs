@@ -350,6 +350,7 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
             return Ok(());
         }
         self.commit(&changes)?;
+        plan::tell_of_no_effect(&changes);
         for topic in self.image.set_broker_dynamic(all) {
             self.cores.configure(topic.id, topic.config);
         }
@@ -399,7 +400,13 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
         &self.image
     }
 
-    fn commit(&mut self, changes: &[MetadataChange]) -> Result<(), StoreError> {
+    /// Lets credentials that are committed be in force.
+    pub(super) fn change_scram(&mut self, changes: &[MetadataChange]) {
+        self.image.change_scram(changes);
+        self.publish();
+    }
+
+    pub(super) fn commit(&mut self, changes: &[MetadataChange]) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use super::change::{
 use super::controller::{Controller, Cores, TopicDirectories};
 use super::image::Topic;
 use super::limits::CHANGES_WAITING_MAX;
+use super::scram_change::ScramAlteration;
 use super::store::MetadataStore;
 use millstream_io::runtime::{Promise, oneshot};
 use std::ops::Range;
@@ -18,6 +19,7 @@ enum Change {
     DeleteTopics(Vec<TopicRef>, Promise<Vec<Result<Arc<Topic>, Refused>>>),
     CreatePartitions(Vec<MorePartitions>, bool, Promise<Vec<Result<(), Refused>>>),
     AlterConfigs(Vec<(ConfigTarget, ConfigChange)>, bool, Promise<Vec<Result<(), Refused>>>),
+    AlterScram(Vec<ScramAlteration>, Promise<Vec<(String, Result<(), Refused>)>>),
     ProducerIds(Promise<Result<Range<i64>, Refused>>),
 }
 
@@ -58,6 +60,14 @@ impl ControllerHandle {
         validate_only: bool,
     ) -> Result<Vec<Result<(), Refused>>, Refused> {
         self.ask(|done| Change::AlterConfigs(changes, validate_only, done)).await
+    }
+
+    /// An answer for each user.
+    pub async fn alter_scram(
+        &self,
+        alterations: Vec<ScramAlteration>,
+    ) -> Result<Vec<(String, Result<(), Refused>)>, Refused> {
+        self.ask(|done| Change::AlterScram(alterations, done)).await
     }
 
     pub async fn producer_ids(&self) -> Result<Range<i64>, Refused> {
@@ -111,6 +121,9 @@ fn run<S: MetadataStore, C: Cores, D: TopicDirectories>(
             }
             Change::AlterConfigs(targets, validate_only, done) => {
                 let _ = done.send(controller.alter_configs(&targets, validate_only));
+            }
+            Change::AlterScram(alterations, done) => {
+                let _ = done.send(controller.alter_scram(&alterations));
             }
             Change::ProducerIds(done) => {
                 let _ = done.send(controller.producer_ids());

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! table      key                                  value
-//! meta       "format"                             1
+//! meta       "format"                             1; 2 once there was a credential
 //!            "starts", "next_producer_id"         a number
 //! text       "cluster_id"                         22 characters
 //! topics     topic id (16 bytes)                  TopicRecord as JSON
 //! tombstones topic id (16 bytes)                  the topic's name
 //! configs    "broker/" or "broker/<node>/", key   the value
 //!            "group/<group id>", key              the value
+//! scram      user, mechanism                      ScramCredential as JSON
+//! secrets    "scram_salts"                        random bytes
 //! ```
 //!
 //! Every commit is durable when it returns. The file keeps checksums of its pages and brings
@@ -18,6 +20,8 @@
 //! commit at hand, so that topics can be deleted to free space; it comes back when there is room.
 
 use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, Stored, TopicRecord};
+use crate::login::ScramMechanism;
+use crate::login::scram::credential::ScramCredential;
 use millstream_io::disk::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow};
 use millstream_io::disk_file::{FileDisk, volume};
 use millstream_io::runtime::log;
@@ -27,8 +31,14 @@ use redb::{
 };
 use std::path::{Path, PathBuf};
 
-/// The format this program writes, and the newest it reads.
-const FORMAT: u64 = 1;
+/// The newest format this program reads and writes. A store has the lowest one that says all it
+/// holds, so that an older program opens what it understands and nothing else: who may log in is not
+/// to be passed over.
+const FORMAT: u64 = 2;
+/// The format of a store without anything that the first programs did not know.
+const FORMAT_FIRST: u64 = 1;
+/// The format since there are credentials.
+const FORMAT_CREDENTIALS: u64 = 2;
 /// Space kept for commits on a full disk.
 const RESERVE_BYTES: u64 = 4 << 20;
 /// Memory for pages of the file. The metadata itself is held by the controller.
@@ -39,6 +49,8 @@ const TEXT: TableDefinition<&str, &str> = TableDefinition::new("text");
 const TOPICS: TableDefinition<[u8; 16], &[u8]> = TableDefinition::new("topics");
 const TOMBSTONES: TableDefinition<[u8; 16], &str> = TableDefinition::new("tombstones");
 const GROUP_PREFIX: &str = "group/";
+const SCRAM: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("scram");
+const SECRETS: TableDefinition<&str, &[u8]> = TableDefinition::new("secrets");
 const CONFIGS: TableDefinition<(&str, &str), &str> = TableDefinition::new("configs");
 
 /// The embedded store. Lives on the controller's thread.
@@ -87,18 +99,20 @@ impl EmbeddedStore {
         let path = self.path.display().to_string();
         let found = read_format(self.database()?).map_err(|error| failure(&path, &error))?;
         match found {
-            Some(FORMAT) => Ok(()),
+            Some(FORMAT_FIRST..=FORMAT) => Ok(()),
             Some(found) if found > FORMAT => Err(StoreError::Newer { path, found, known: FORMAT }),
             Some(found) => {
                 let what = format!("format {found} was never written by any version");
                 Err(StoreError::Damaged { path, what })
             }
             None => self.write(|write| {
-                write.open_table(META)?.insert("format", FORMAT)?;
+                write.open_table(META)?.insert("format", FORMAT_FIRST)?;
                 write.open_table(TEXT)?;
                 write.open_table(TOPICS)?;
                 write.open_table(TOMBSTONES)?;
                 write.open_table(CONFIGS)?;
+                write.open_table(SCRAM)?;
+                write.open_table(SECRETS)?;
                 Ok(())
             }),
         }
@@ -186,6 +200,14 @@ impl MetadataStore for EmbeddedStore {
             })?;
             stored.topics.insert(id, record);
         }
+        for (user, mechanism, bytes) in loaded.scram {
+            let damaged = |what: String| StoreError::Damaged { path: path.clone(), what };
+            let credential: ScramCredential = serde_json::from_slice(&bytes)
+                .map_err(|error| damaged(format!("a credential does not parse: {error}")))?;
+            let mechanism = ScramMechanism::from_name(&mechanism)
+                .ok_or_else(|| damaged(format!("there is no mechanism {mechanism}")))?;
+            stored.scram.insert((user, mechanism), credential);
+        }
         Ok(stored)
     }
 
@@ -193,13 +215,17 @@ impl MetadataStore for EmbeddedStore {
         let path = self.path.display().to_string();
         let mut records = Vec::new();
         for change in changes {
-            if let MetadataChange::PutTopic(_, record) = change {
-                let json = serde_json::to_vec(record).map_err(|error| StoreError::Failed {
-                    path: path.clone(),
-                    what: format!("topic {} does not serialise: {error}", record.name),
-                })?;
-                records.push(json);
-            }
+            let (json, what) = match change {
+                MetadataChange::PutTopic(_, record) => (serde_json::to_vec(record), &record.name),
+                MetadataChange::PutScram { user, credential, .. } => {
+                    (serde_json::to_vec(credential), user)
+                }
+                _ => continue,
+            };
+            records.push(json.map_err(|error| StoreError::Failed {
+                path: path.clone(),
+                what: format!("{what} does not serialise: {error}"),
+            })?);
         }
         self.write(|write| {
             let mut records = records.iter();
@@ -208,7 +234,7 @@ impl MetadataStore for EmbeddedStore {
     }
 }
 
-/// Writes one change; `records` holds the JSON of each topic, in order.
+/// Writes one change; `records` holds the JSON of each topic and credential, in order.
 fn put(
     write: &WriteTransaction,
     change: &MetadataChange,
@@ -254,6 +280,27 @@ fn put(
             let scope = group_key(group);
             write.open_table(CONFIGS)?.remove((scope.as_str(), key.as_str()))?;
         }
+        MetadataChange::PutScram { user, mechanism, .. } => {
+            let Some(json) = records.next() else { panic!("no JSON for user {user}") };
+            write.open_table(SCRAM)?.insert((user.as_str(), mechanism.name()), json.as_slice())?;
+            raise_format(write, FORMAT_CREDENTIALS)?;
+        }
+        MetadataChange::RemoveScram { user, mechanism } => {
+            write.open_table(SCRAM)?.remove((user.as_str(), mechanism.name()))?;
+        }
+        MetadataChange::SetSaltSecret(secret) => {
+            write.open_table(SECRETS)?.insert("scram_salts", secret.as_slice())?;
+        }
+    }
+    Ok(())
+}
+
+/// From now on only programs open the store that know this format.
+fn raise_format(write: &WriteTransaction, to: u64) -> Result<(), redb::Error> {
+    let mut meta = write.open_table(META)?;
+    let found = meta.get("format")?.map_or(FORMAT_FIRST, |format| format.value());
+    if found < to {
+        meta.insert("format", to)?;
     }
     Ok(())
 }
@@ -261,6 +308,8 @@ fn put(
 struct Loaded {
     stored: Stored,
     topics: Vec<(TopicId, Vec<u8>)>,
+    /// User, mechanism and JSON.
+    scram: Vec<(String, String, Vec<u8>)>,
 }
 
 fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
@@ -293,7 +342,28 @@ fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
         };
         configs.insert(name.to_owned(), value.value().to_owned());
     }
-    Ok(Loaded { stored, topics })
+    let mut scram = Vec::new();
+    if let Some(table) = if_there(read.open_table(SCRAM))? {
+        for entry in table.iter()? {
+            let (key, json) = entry?;
+            let (user, mechanism) = key.value();
+            scram.push((user.to_owned(), mechanism.to_owned(), json.value().to_vec()));
+        }
+    }
+    if let Some(secrets) = if_there(read.open_table(SECRETS))? {
+        let secret = secrets.get("scram_salts")?;
+        stored.salt_secret = secret.map(|secret| secret.value().to_vec()).unwrap_or_default();
+    }
+    Ok(Loaded { stored, topics, scram })
+}
+
+/// A table that an older program's store lacks until something is put in.
+fn if_there<T>(opened: Result<T, redb::TableError>) -> Result<Option<T>, redb::Error> {
+    match opened {
+        Ok(table) => Ok(Some(table)),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn transact(
@@ -321,10 +391,9 @@ fn refuse_newer(path: &Path) -> Result<(), StoreError> {
 }
 
 fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64>, redb::Error> {
-    match database.begin_read()?.open_table(META) {
-        Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
-        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+    match if_there(database.begin_read()?.open_table(META))? {
+        Some(meta) => Ok(meta.get("format")?.map(|format| format.value())),
+        None => Ok(None),
     }
 }
 
@@ -409,6 +478,22 @@ mod tests {
         MetadataChange::PutGroupConfig { group, key, value }
     }
 
+    fn put_scram(user: &str, mechanism: ScramMechanism) -> MetadataChange {
+        let credential = ScramCredential::from_password(mechanism, b"p", b"salt", 4096);
+        MetadataChange::PutScram { user: user.to_owned(), mechanism, credential }
+    }
+
+    #[test]
+    fn store_is_closed_to_older_programs_from_the_first_credential_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = EmbeddedStore::open(directory.path()).unwrap();
+        let format = |store: &mut EmbeddedStore| read_format(store.database().unwrap()).unwrap();
+        store.commit(&[MetadataChange::SetStarts(1)]).unwrap();
+        assert_eq!(format(&mut store), Some(1));
+        store.commit(&[put_scram("u", ScramMechanism::Sha256)]).unwrap();
+        assert_eq!(format(&mut store), Some(2));
+    }
+
     #[test]
     fn commits_are_there_after_reopening() {
         let directory = tempfile::tempdir().unwrap();
@@ -425,11 +510,15 @@ mod tests {
             put_group("g", "1"),
             put_group("g/", "2"),
             put_group("broker/7/", "3"),
+            put_scram("u", ScramMechanism::Sha256),
+            put_scram("u", ScramMechanism::Sha512),
+            MetadataChange::SetSaltSecret(b"random".to_vec()),
         ];
         let later = [
             MetadataChange::RemoveTopic(a),
             MetadataChange::RemoveBrokerConfig(BrokerScope::Node(7), "k".into()),
             MetadataChange::RemoveGroupConfig { group: "g/".into(), key: "k".into() },
+            MetadataChange::RemoveScram { user: "u".into(), mechanism: ScramMechanism::Sha256 },
         ];
         let mut model = Stored::default();
         for batch in [&changes[..], &later[..]] {
@@ -450,12 +539,12 @@ mod tests {
     fn newer_format_is_refused_with_both_numbers_and_left_as_it_is() {
         let directory = tempfile::tempdir().unwrap();
         let mut store = EmbeddedStore::open(directory.path()).unwrap();
-        store.write(|write| Ok(write.open_table(META)?.insert("format", 2).map(|_| ())?)).unwrap();
+        store.write(|write| Ok(write.open_table(META)?.insert("format", 3).map(|_| ())?)).unwrap();
         drop(store);
         let path = directory.path().join("metadata.redb");
         let before = std::fs::read(&path).unwrap();
         let error = EmbeddedStore::open(directory.path()).err().unwrap();
-        assert!(matches!(error, StoreError::Newer { found: 2, known: 1, .. }), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 3, known: 2, .. }), "{error}");
         assert!(before == std::fs::read(&path).unwrap(), "a refused store was written to");
     }
 

@@ -1,9 +1,11 @@
 //! What every core knows about the cluster: replaced whole, never changed in place.
 
 use super::group_configs::GroupConfigs;
+use super::store::MetadataChange;
 use super::store::{BrokerScope, Stored, TopicRecord};
 use super::topic_name::{collision_form, is_internal};
 use crate::config::{BrokerConfig, Config, TopicConfig, broker_setting};
+use crate::login::scram::users::ScramUsers;
 use millstream_io::units::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -95,6 +97,7 @@ pub struct MetadataImage {
     pub broker: Arc<BrokerConfig>,
     broker_dynamic: Arc<BTreeMap<BrokerScope, BTreeMap<String, String>>>,
     groups: Arc<GroupConfigs>,
+    scram: Arc<ScramUsers>,
     by_id: HashMap<TopicId, Arc<Topic>>,
     by_name: BTreeMap<Arc<str>, Arc<Topic>>,
     /// Collision form of each name.
@@ -114,6 +117,7 @@ impl MetadataImage {
         };
         let broker = Arc::new(BrokerConfig::resolve(value));
         let mut image = MetadataImage {
+            scram: Arc::new(scram_users(stored)),
             groups: Arc::new(GroupConfigs::new(&stored.group_configs, &broker)),
             broker,
             start: start.clone(),
@@ -236,6 +240,27 @@ impl MetadataImage {
         Arc::make_mut(&mut self.groups).put(group, own, &self.broker);
     }
 
+    /// The users with SCRAM credentials. Shared by all images until one changes.
+    pub fn scram(&self) -> &Arc<ScramUsers> {
+        &self.scram
+    }
+
+    /// Puts in and takes out credentials, as these changes say.
+    pub fn change_scram(&mut self, changes: &[MetadataChange]) {
+        let users = Arc::make_mut(&mut self.scram);
+        for change in changes {
+            match change {
+                MetadataChange::PutScram { user, mechanism, credential } => {
+                    users.put(*mechanism, user, Some(credential.clone()));
+                }
+                MetadataChange::RemoveScram { user, mechanism } => {
+                    users.put(*mechanism, user, None);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The value in force of a broker setting, and where it comes from.
     pub fn broker_value(&self, name: &str) -> (Option<String>, BrokerSource) {
         let config = &self.start.config;
@@ -283,6 +308,15 @@ impl MetadataImage {
             config: self.resolve(&record.name, &record.configs),
         }
     }
+}
+
+/// The users with SCRAM credentials, as they are stored.
+pub fn scram_users(stored: &Stored) -> ScramUsers {
+    let mut users = ScramUsers::new(stored.salt_secret.clone());
+    for ((user, mechanism), credential) in &stored.scram {
+        users.put(*mechanism, user, Some(credential.clone()));
+    }
+    users
 }
 
 fn strongest(

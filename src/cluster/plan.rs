@@ -1,4 +1,4 @@
-//! Decides what a change does to the metadata. Pure: looks at an image, gives records.
+//! Decides what a change does to the metadata: looks at an image, gives records.
 
 mod group;
 
@@ -9,10 +9,12 @@ use super::change::{
 };
 use super::image::{MetadataImage, Topic};
 use super::limits::{PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
-use super::store::{BrokerScope, TopicRecord};
+use super::store::{BrokerScope, MetadataChange, TopicRecord};
 use super::topic_name::check_topic_name;
+use crate::config::logins::KERBEROS_NAME;
 use crate::config::topic::check_together;
 use crate::config::{Change, Setting, TopicSettingError, broker_setting, topic_setting};
+use millstream_io::runtime::log;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -178,6 +180,23 @@ pub fn plan_broker_configs(
         };
     }
     Ok(own)
+}
+
+/// Says in the log that a setting was changed which is kept and has no effect.
+pub fn tell_of_no_effect(changes: &[MetadataChange]) {
+    for change in changes {
+        if let MetadataChange::PutBrokerConfig(_, key, value) = change
+            && key == KERBEROS_NAME
+        {
+            log::warn(
+                "cluster",
+                "a setting was changed that has no effect: Kerberos is not served",
+            )
+            .field("setting", key)
+            .field("value", value)
+            .emit();
+        }
+    }
 }
 
 /// Checks the settings of a new topic, or all settings of an old one.

@@ -3,6 +3,8 @@
 //! A store is used by one thread at a time, the controller's, and may block it. What it has
 //! committed is durable and comes back from [`MetadataStore::load`] after any crash.
 
+use crate::login::ScramMechanism;
+use crate::login::scram::credential::ScramCredential;
 use millstream_io::units::TopicId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +46,10 @@ pub struct Stored {
     pub broker_configs: BTreeMap<BrokerScope, BTreeMap<String, String>>,
     /// Settings of groups by the group's id. No group is here without one.
     pub group_configs: BTreeMap<String, BTreeMap<String, String>>,
+    pub scram: BTreeMap<(String, ScramMechanism), ScramCredential>,
+    /// What the salts come from that are told of users that do not exist. Empty before the first
+    /// start.
+    pub salt_secret: Vec<u8>,
 }
 
 /// One change; a commit takes several, all or none.
@@ -69,6 +75,16 @@ pub enum MetadataChange {
         group: String,
         key: String,
     },
+    PutScram {
+        user: String,
+        mechanism: ScramMechanism,
+        credential: ScramCredential,
+    },
+    RemoveScram {
+        user: String,
+        mechanism: ScramMechanism,
+    },
+    SetSaltSecret(Vec<u8>),
 }
 
 /// Keeps the metadata.
@@ -181,6 +197,13 @@ impl Stored {
                     }
                 }
             }
+            MetadataChange::PutScram { user, mechanism, credential } => {
+                self.scram.insert((user.clone(), *mechanism), credential.clone());
+            }
+            MetadataChange::RemoveScram { user, mechanism } => {
+                self.scram.remove(&(user.clone(), *mechanism));
+            }
+            MetadataChange::SetSaltSecret(secret) => self.salt_secret.clone_from(secret),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::group::{Bounded, HEARTBEAT_NAMES, SESSION_NAMES};
 use super::log_table::LOG_SETTINGS;
+use super::logins::LOGIN_SETTINGS;
 use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
 use super::topic_table::{TOPIC_SETTINGS, coarser};
@@ -169,7 +170,8 @@ const OWN_SETTINGS: &[Setting] = &[
         "listeners",
         Allowed::List,
         Some("127.0.0.1:9092"),
-        "Where to listen, as [NAME://]HOST:PORT, separated by commas. Port 0 takes a free port.",
+        "Where to listen, as [NAME://]HOST:PORT, separated by commas. Port 0 takes a free port. What \
+         a listener speaks says listener.security.protocol.map.",
     ),
     start(
         "log.dirs",
@@ -276,7 +278,7 @@ const OWN_SETTINGS: &[Setting] = &[
 
 /// Every setting a broker has, by name: its own, and the defaults of topic settings.
 pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let mut settings = [OWN_SETTINGS, LOG_SETTINGS, TRANSACTION_SETTINGS].concat();
+    let mut settings = [OWN_SETTINGS, LOG_SETTINGS, LOGIN_SETTINGS, TRANSACTION_SETTINGS].concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
             // What has a name in another unit too is not set, so that that one counts. So is flush.ms,
@@ -315,6 +317,8 @@ pub struct BrokerConfig {
     pub broker_rack: Option<String>,
     pub connections_idle_ms_max: u64,
     pub write_stall_ms_max: u64,
+    pub failed_login_delay_ms: u64,
+    pub login_request_bytes_max: u32,
     pub delete_topic: bool,
     pub fetch_bytes_max: u32,
     pub connections_max: u32,
@@ -355,6 +359,8 @@ impl BrokerConfig {
             broker_rack: value("broker.rack").filter(|rack| !rack.is_empty()),
             connections_idle_ms_max: parsed(&value, "connections.max.idle.ms"),
             write_stall_ms_max: parsed(&value, "connections.max.write.stall.ms"),
+            failed_login_delay_ms: parsed(&value, "connection.failed.authentication.delay.ms"),
+            login_request_bytes_max: parsed(&value, "sasl.server.max.receive.size"),
             delete_topic: parsed(&value, "delete.topic.enable"),
             fetch_bytes_max: parsed(&value, "fetch.max.bytes"),
             connections_max: parsed(&value, "max.connections"),

@@ -5,8 +5,10 @@
 //! common mistake there is, so values that cannot work are refused here, by the name of the
 //! setting that was written and, when a value was derived, of the one it was derived from.
 
+use crate::login::LoginRules;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// `[NAME://]HOST:PORT`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Listener {
     pub advertised: Endpoint,
     /// Whether `advertised` was derived from `bind`.
     pub derived: bool,
+    /// What a login takes; `None` lets everybody in.
+    pub login: Option<Arc<LoginRules>>,
 }
 
 /// Why the listeners cannot work. The text names the setting and says what to write.
@@ -110,7 +114,7 @@ fn given_listener(
              they can reach"
         ));
     }
-    Ok(Listener { bind, advertised, derived: false })
+    Ok(Listener { bind, advertised, derived: false, login: None })
 }
 
 fn derived_listener(bind: Endpoint) -> Result<Listener, ListenerError> {
@@ -123,7 +127,7 @@ fn derived_listener(bind: Endpoint) -> Result<Listener, ListenerError> {
         ));
     }
     let advertised = bind.clone();
-    Ok(Listener { bind, advertised, derived: true })
+    Ok(Listener { bind, advertised, derived: true, login: None })
 }
 
 /// Parses `admin.listener`; `None` when it is switched off.
@@ -157,9 +161,6 @@ fn endpoint(key: &str, text: &str) -> Result<Endpoint, ListenerError> {
         return Err(bad("the listener's name is not made of letters, digits, - and _"));
     }
     let upper = name.to_ascii_uppercase();
-    if ["SSL", "SASL_SSL", "SASL_PLAINTEXT"].contains(&upper.as_str()) {
-        return Err(bad("listeners without encryption and login are what this broker offers"));
-    }
     let (host, port) = match rest.strip_prefix('[') {
         Some(bracketed) => {
             let (host, after) =
@@ -276,7 +277,6 @@ mod tests {
         assert!(refused("A://127.0.0.1:1,A://127.0.0.1:2", None).contains("called A"));
         assert!(refused("A://127.0.0.1:1,B://127.0.0.1:1", None).contains("one port"));
         assert!(refused("A://0.0.0.0:1,B://127.0.0.1:1", Some("A://h:1")).contains("one port"));
-        assert!(refused("SSL://127.0.0.1:1", None).contains("without encryption"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub enum ConfigType {
     Long = 5,
     Double = 6,
     List = 7,
+    Password = 9,
 }
 
 impl ConfigType {
@@ -56,6 +57,8 @@ pub enum Allowed {
     Text,
     /// A comma-separated list; what it means is checked where it is parsed.
     List,
+    /// A text that nobody is shown.
+    Password,
     /// The broker always behaves as with this value; no other can be asked for.
     Only {
         kind: ConfigType,
@@ -113,8 +116,14 @@ impl Setting {
             Allowed::Decimal { .. } => ConfigType::Double,
             Allowed::OneOf(_) | Allowed::Text => ConfigType::Text,
             Allowed::ListOf(_) | Allowed::List => ConfigType::List,
+            Allowed::Password => ConfigType::Password,
             Allowed::Only { kind, .. } => kind,
         }
+    }
+
+    /// Whether nobody is shown the value.
+    pub fn is_sensitive(&self) -> bool {
+        self.kind() == ConfigType::Password
     }
 
     /// Whether the value is a list, so that append and subtract mean something (KIP-339).
@@ -136,7 +145,7 @@ impl Setting {
             Allowed::Decimal { min, max } => checked_decimal(trimmed, min, max),
             Allowed::OneOf(words) => words.contains(&trimmed).then(|| trimmed.to_owned()),
             Allowed::ListOf(words) => checked_list(trimmed, words),
-            Allowed::Text | Allowed::List => Some(trimmed.to_owned()),
+            Allowed::Text | Allowed::List | Allowed::Password => Some(trimmed.to_owned()),
             Allowed::Only { value, .. } => (trimmed == value).then(|| trimmed.to_owned()),
         };
         checked.ok_or_else(|| BadValue {
@@ -173,7 +182,7 @@ impl Setting {
             Allowed::ListOf(words) => {
                 format!("a comma-separated list of {}, none twice", words.join(", "))
             }
-            Allowed::Text => "text".to_owned(),
+            Allowed::Text | Allowed::Password => "text".to_owned(),
             Allowed::List => "a comma-separated list".to_owned(),
             Allowed::Only { value, why, .. } => format!("only {value} ({why})"),
         }

@@ -6,6 +6,7 @@ use crate::admin::core_task::{self as look_task, Look, Watched};
 use crate::admin::health::Phase;
 use crate::admin::watch::Watcher;
 use crate::api::fetch_session::FetchSessions;
+use crate::api::logins::Logins;
 use crate::api::{CoreContext, FreeSpace, Requests};
 use crate::cluster::controller_task::ControllerHandle;
 use crate::cluster::core_task::{self, CoreOrder, cleaner_config};
@@ -262,6 +263,7 @@ async fn serve(parts: Parts, router: Router) {
         free_space: Rc::new(VolumeOf { path: parts.data_dir.clone(), pool: parts.pool.clone() }),
         data_dir: parts.data_dir,
         requests: Requests::default(),
+        logins: Logins::default(),
     });
     let door = Rc::new(Door::new(core, parts.admission, parts.pool, parts.descriptors));
     let coordinators = (coordinator.clone(), transactions.clone());

@@ -12,7 +12,7 @@ use super::marks::{Marks, Reading};
 use super::memory::Held;
 use super::pipeline::{InFlight, Pipeline, Work};
 use super::send::Sender;
-use crate::api::{self, Answer, Call, Caller, Close};
+use crate::api::{self, Answer, Call, Caller, Close, logins};
 use crate::wire::frame::FrameError;
 use bytes::Bytes;
 use futures_lite::future::{poll_once, zip};
@@ -27,11 +27,12 @@ use std::task::Poll;
 /// Serves a connection until one side ends it. `ticket` counts it.
 pub async fn serve(conn: Conn, door: Rc<Door>, listener: Rc<str>, ticket: Ticket) {
     let connection = door.number_connection();
+    let login = door.login(&listener);
     let peer = conn.peer();
     let (reader, writer) = conn.split();
     let session = Rc::new(Session {
-        peer,
-        caller: Rc::new(Caller::new(connection, peer.ip(), listener)),
+        port: peer.port(),
+        caller: Rc::new(Caller::new(connection, peer.ip(), listener, login)),
         pipeline: Pipeline::default(),
         marks: Marks::new(door.beat.get()),
         closer: reader.closer(),
@@ -59,7 +60,7 @@ enum Refusal {
 }
 
 fn log_refusal(session: &Session, refusal: &Refusal) {
-    let peer = session.peer;
+    let peer = session.peer();
     match refusal {
         Refusal::Frame(error) => log_limited!(
             log::warn("session", format_args!("closed a connection: {error}")).field("peer", peer)
@@ -80,6 +81,11 @@ async fn read(mut reader: ReadHalf, door: &Rc<Door>, session: &Rc<Session>) -> O
     let mut buffer = FrameBuffer::default();
     let refusal = loop {
         session.pipeline.room().await;
+        if !session.may_send_on() {
+            // Before a login one request comes at a time, and what it does decides on the next.
+            // On the heap while it lasts, as all that is only for logins.
+            Box::pin(session.pipeline.idle()).await;
+        }
         if session.pipeline.is_closed() {
             break None;
         }
@@ -116,8 +122,7 @@ async fn next_frame(
     door: &Door,
     session: &Session,
 ) -> Result<Option<(Bytes, Held)>, NoFrame> {
-    let bytes_max = usize::try_from(door.core.metadata.get().broker.request_bytes_max);
-    let bytes_max = bytes_max.unwrap_or(usize::MAX);
+    let bytes_max = request_bytes_max(door, session);
     let mut held: Option<Held> = None;
     let mut counted = 0;
     loop {
@@ -152,6 +157,15 @@ async fn next_frame(
     }
 }
 
+fn request_bytes_max(door: &Door, session: &Session) -> usize {
+    let broker = &door.core.metadata.get().broker;
+    let bytes_max = match session.may_send_on() {
+        true => broker.request_bytes_max,
+        false => broker.login_request_bytes_max.min(broker.request_bytes_max),
+    };
+    usize::try_from(bytes_max).unwrap_or(usize::MAX)
+}
+
 /// Puts a request in line; a Produce is begun first, up to where its order is settled.
 async fn begin(
     frame: Bytes,
@@ -160,6 +174,12 @@ async fn begin(
     session: &Rc<Session>,
 ) -> Result<(), Close> {
     let bytes = frame.len();
+    if session.caller.login.as_ref().is_some_and(|login| login.expects_raw_token()) {
+        let taking = logins::answer_raw(door.core.clone(), session.caller.clone(), frame);
+        let work = Work::Running(Box::pin(taking));
+        session.pipeline.push(InFlight { work, two_stage: false, bytes, held });
+        return Ok(());
+    }
     let call = Call::parse(door.core.clone(), session.caller.clone(), frame)?;
     let two_stage = call.is_two_stage();
     let order_fixed = call.order_fixed();
@@ -186,15 +206,25 @@ async fn write(writer: WriteHalf, door: &Rc<Door>, session: &Rc<Session>) -> Opt
     let refusal = match answer_all(&mut sender, session).await {
         Ok(()) => None,
         Err(NoAnswer::Close(close)) => {
-            // What was answered before still goes out.
-            let _ = sender.flush().await;
-            Some(Refusal::Close(close))
+            // On the heap while it lasts, since an idle connection never comes here.
+            Some(Refusal::Close(Box::pin(last_words(&mut sender, close)).await))
         }
         Err(NoAnswer::Conn) => None,
     };
     session.pipeline.abandon();
     session.closer.shutdown_read();
     refusal
+}
+
+/// What was answered before still goes out, and what tells of a failed login.
+async fn last_words(sender: &mut Sender, mut close: Close) -> Close {
+    if let Close::FailedLogin(failed) = &mut close
+        && let Some(answer) = failed.answer.take()
+    {
+        let _ = sender.send(Answer::Frame(answer)).await;
+    }
+    let _ = sender.flush().await;
+    close
 }
 
 enum NoAnswer {
@@ -237,13 +267,13 @@ fn sent(result: Result<(), super::send::SendError>, session: &Session) -> Result
         if error.is_ours() {
             log_limited!(
                 log::error("session", "an answer could not be sent whole")
-                    .field("peer", session.peer)
+                    .field("peer", session.peer())
                     .field("reason", &error)
             );
         } else {
             log_limited!(
                 log::info("session", "a connection was given up")
-                    .field("peer", session.peer)
+                    .field("peer", session.peer())
                     .field("reason", &error)
             );
         }
@@ -253,7 +283,7 @@ fn sent(result: Result<(), super::send::SendError>, session: &Session) -> Result
 
 fn log_lost(session: &Session, error: &ConnError) {
     log::debug("session", "a connection was lost")
-        .field("peer", session.peer)
+        .field("peer", session.peer())
         .field("reason", error)
         .emit();
 }

@@ -5,7 +5,9 @@ use super::limits::{DESCRIPTORS_KEPT_MIN, DESCRIPTORS_KEPT_SHARE, REQUEST_MEMORY
 use super::marks::{Beat, Marks};
 use super::memory::RequestMemory;
 use super::pipeline::Pipeline;
+use crate::api::logins::now_ms;
 use crate::api::{Caller, CoreContext};
+use crate::login::Login;
 use millstream_io::net::Closer;
 use millstream_io::runtime::Pool;
 use std::cell::{Cell, RefCell};
@@ -30,11 +32,24 @@ pub struct Door {
 
 /// One connection, as its own task and the reaper see it.
 pub struct Session {
-    pub peer: SocketAddr,
+    /// The peer's port; its address is the caller's host.
+    pub port: u16,
     pub caller: Rc<Caller>,
     pub pipeline: Pipeline,
     pub marks: Marks,
     pub closer: Closer,
+}
+
+impl Session {
+    /// Where it comes from, for the log.
+    pub fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.caller.host, self.port)
+    }
+
+    /// Whether any request may come: nothing of a login is to be done first.
+    pub fn may_send_on(&self) -> bool {
+        self.caller.login.as_ref().is_none_or(|login| login.is_open())
+    }
 }
 
 impl Door {
@@ -60,6 +75,14 @@ impl Door {
             total: image.broker.connections_max.min(self.connections_by_descriptors),
             per_address: image.broker.connections_per_ip_max,
         }
+    }
+
+    /// The login that a connection of this listener begins with, if it asks for one.
+    pub fn login(&self, listener: &str) -> Option<Box<Login>> {
+        let image = self.core.metadata.get();
+        let listeners = &image.start.config.listeners;
+        let rules = listeners.iter().find(|known| known.bind.name == listener)?.login.clone()?;
+        Some(Box::new(Login::new(rules, now_ms(&self.core))))
     }
 
     /// A number that no other connection of this core has had.

@@ -56,6 +56,11 @@ impl Pipeline {
         self.until(|| self.single_stage.get() == 0).await;
     }
 
+    /// Waits until no request is in line or being answered, or none is answered any more.
+    pub async fn idle(&self) {
+        self.until(|| self.is_idle() || self.closed.get()).await;
+    }
+
     /// Puts a request in line.
     pub fn push(&self, request: InFlight) {
         self.count.set(self.count.get() + 1);

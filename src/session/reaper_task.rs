@@ -3,6 +3,8 @@
 use super::door::Door;
 use super::limits::REAPER_BEAT;
 use super::marks::Overdue;
+use crate::api::logins::now_ms;
+use crate::login;
 use millstream_io::runtime::sleep;
 use millstream_io::{log_limited, runtime::log};
 use std::rc::Rc;
@@ -22,13 +24,27 @@ pub async fn run(door: Rc<Door>) {
 fn reap(door: &Door) {
     let idle_ms = door.core.metadata.get().broker.connections_idle_ms_max;
     let idle_s_max = idle_ms.div_ceil(1000);
+    let now_ms = now_ms(&door.core);
     for session in door.sessions() {
+        match session.caller.login.as_ref().and_then(|login| login.look(now_ms)) {
+            Some(login::Overdue::Login) => {
+                log_limited!(
+                    log::warn("session", "closed a connection")
+                        .field("peer", session.peer())
+                        .field("reason", "its login took too long")
+                );
+                session.closer.shutdown_read();
+            }
+            // Its next request ends it.
+            Some(login::Overdue::Session) => door.core.logins.count_expired(),
+            None => {}
+        }
         let is_idle = session.pipeline.is_idle();
         match session.marks.overdue(door.beat.get(), idle_s_max, is_idle) {
             Some(overdue @ Overdue::SlowRequest) => {
                 log_limited!(
                     log::warn("session", "closed a connection")
-                        .field("peer", session.peer)
+                        .field("peer", session.peer())
                         .field("reason", overdue)
                 );
                 session.closer.shutdown_read();

@@ -100,6 +100,7 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::SyncGroup, 0, 5, Rights::Groups(AclOperation::Read)),
     row(ApiKey::DescribeGroups, 0, 6, Rights::Groups(AclOperation::Describe)),
     row(ApiKey::ListGroups, 0, 5, Rights::Cluster(AclOperation::Describe)),
+    row(ApiKey::SaslHandshake, 0, 1, Rights::None).before_login(),
     row(ApiKey::ApiVersions, 0, 4, Rights::None).before_login(),
     row(ApiKey::CreateTopics, 2, 7, Rights::Topics(AclOperation::Create))
         .charged_to(QuotaClass::ControllerMutation),
@@ -121,6 +122,7 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::AlterConfigs, 0, 2, Rights::Resources(AclOperation::AlterConfigs)),
     row(ApiKey::AlterReplicaLogDirs, 1, 2, Rights::Cluster(AclOperation::Alter)),
     row(ApiKey::DescribeLogDirs, 1, 4, Rights::Cluster(AclOperation::Describe)),
+    row(ApiKey::SaslAuthenticate, 0, 2, Rights::None).before_login(),
     row(ApiKey::CreatePartitions, 0, 3, Rights::Topics(AclOperation::Alter))
         .charged_to(QuotaClass::ControllerMutation),
     row(ApiKey::DeleteGroups, 0, 2, Rights::Groups(AclOperation::Delete)),
@@ -129,6 +131,8 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::AlterPartitionReassignments, 0, 1, Rights::Cluster(AclOperation::Alter)),
     row(ApiKey::ListPartitionReassignments, 0, 0, Rights::Cluster(AclOperation::Describe)),
     row(ApiKey::OffsetDelete, 0, 0, Rights::Groups(AclOperation::Delete)),
+    row(ApiKey::DescribeUserScramCredentials, 0, 0, Rights::Cluster(AclOperation::Describe)),
+    row(ApiKey::AlterUserScramCredentials, 0, 0, Rights::Cluster(AclOperation::Alter)),
     row(ApiKey::DescribeCluster, 0, 2, Rights::None),
     row(ApiKey::DescribeProducers, 0, 0, Rights::Topics(AclOperation::Read)),
     row(ApiKey::DescribeTransactions, 0, 0, Rights::TransactionalId(AclOperation::Describe)),

@@ -59,6 +59,16 @@ pub fn append_response<'a, R: Response<'a>>(
     Ok(writer.into_bytes())
 }
 
+/// A frame of these bytes and nothing else, as a SASL token that comes by itself.
+///
+/// # Errors
+///
+/// [`EncodeError`] when there are too many of them.
+pub fn frame_of(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    let length = frame_length(bytes.len())?;
+    Ok([&length.to_be_bytes()[..], bytes].concat())
+}
+
 /// A whole request, ready to send to another broker: length, header, body.
 ///
 /// # Errors

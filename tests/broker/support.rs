@@ -30,8 +30,13 @@ impl Broker {
 
     /// Starts with further arguments.
     pub fn with(arguments: &[&str]) -> Broker {
+        Broker::on(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    /// Starts on a directory that is there.
+    pub fn on(data: tempfile::TempDir, arguments: &[&str]) -> Broker {
         let mut broker = Broker {
-            data: tempfile::tempdir().unwrap(),
+            data,
             arguments: arguments.iter().map(|a| (*a).to_owned()).collect(),
             process: None,
             ready: String::new(),

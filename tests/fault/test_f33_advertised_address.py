@@ -75,7 +75,8 @@ def test_each_listener_answers_with_its_own_address(make_broker):
     """Internal and external; the external one behind a port mapping."""
     inside, outside = free_port(), free_port()
     broker = _with(make_broker, f"INTERNAL://127.0.0.1:{inside},EXTERNAL://127.0.0.1:{outside}",
-                   f"INTERNAL://127.0.0.1:{inside},EXTERNAL://localhost:30092")
+                   f"INTERNAL://127.0.0.1:{inside},EXTERNAL://localhost:30092",
+                   **{"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"})
     broker.start()
     assert _brokers(f"127.0.0.1:{inside}") == [("127.0.0.1", inside)]
     assert _brokers(f"127.0.0.1:{outside}") == [("localhost", 30092)]
