@@ -233,6 +233,19 @@ MESSAGES = {
         F("group_instance_id", "str", 3, null=3), F("topics", A(F("name", "str"), F("partitions", A(
             F("index", "i32"), F("offset", "i64"), F("leader_epoch", "i32", 2, default=-1), F("metadata", "str", null=0)))))], [
         F("throttle_time_ms", "i32"), F("topics", _ADDED)]),
+    17: ("SaslHandshake", 0, 1, [F("mechanism", "str")], [F("error_code", "i16"), F("mechanisms", ["str"])]),
+    36: ("SaslAuthenticate", 0, 2, [F("auth_bytes", "bytes")], [
+        F("error_code", "i16"), F("error_message", "str", null=0), F("auth_bytes", "bytes"), F("session_lifetime_ms", "i64", 1)]),
+    50: ("DescribeUserScramCredentials", 0, 0, [F("users", A(F("name", "str")), null=0)], [
+        F("throttle_time_ms", "i32"), F("error_code", "i16"), F("error_message", "str", null=0), F("results", A(
+            F("user", "str"), F("error_code", "i16"), F("error_message", "str", null=0),
+            F("credential_infos", A(F("mechanism", "i8"), F("iterations", "i32")))))]),
+    51: ("AlterUserScramCredentials", 0, 0, [
+        F("deletions", A(F("name", "str"), F("mechanism", "i8"))),
+        F("upsertions", A(F("name", "str"), F("mechanism", "i8"), F("iterations", "i32"), F("salt", "bytes"),
+                          F("salted_password", "bytes")))], [
+        F("throttle_time_ms", "i32"), F("results", A(
+            F("user", "str"), F("error_code", "i16"), F("error_message", "str", null=0)))]),
     29: ("DescribeAcls", 1, 3, [
         F("resource_type_filter", "i8"), F("resource_name_filter", "str", null=0), F("pattern_type_filter", "i8", default=3),
         F("principal_filter", "str", null=0), F("host_filter", "str", null=0), F("operation", "i8"), F("permission_type", "i8")], [

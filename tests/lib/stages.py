@@ -189,6 +189,8 @@ STAGES = [
           with_librdkafka("--when", "noauto"), 300, settings=LIBRDKAFKA | ONLINE, long=True),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
+    Stage("logins", "clients log in by every mechanism, are refused with a wrong password, and renew their logins",
+          with_clients("logins.py", "{binary}"), 300),
     Stage("verifiable", "Kafka's VerifiableConsumer under rebalances with both protocols, and its performance tools",
           with_java("verifiable.py", "{bootstrap}"), 400, settings=GROUPS),
     Stage("wirediff", "the same requests to Apache Kafka and to this broker are answered alike",
