@@ -405,6 +405,15 @@ fn settings_of_a_listener_are_shown_and_its_passwords_are_not() {
 }
 
 #[test]
+fn time_of_kerberos_is_kept_and_said_to_have_no_effect() {
+    let (broker, open) = broker_with(&[]);
+    let mut client = Client::connect(&open);
+    let key = "sasl.kerberos.min.time.before.relogin";
+    assert_eq!(crate::config::alter(&mut client, 4, "1", &[(key, 0, Some("58000"))]).0, 0);
+    assert!(broker.logs("a setting was changed that has no effect"));
+}
+
+#[test]
 fn start_is_refused_for_a_listener_of_tls_with_the_reason() {
     let data = tempfile::tempdir().unwrap();
     let (status, said) = refused(data.path(), &["--listen", "SASL_SSL://127.0.0.1:0"]);

@@ -28,7 +28,7 @@ SECONDS_MAX = 300
 PARALLEL = 10  # they mostly wait
 LIKE_KAFKA = "4.0.0"  # newer versions want share groups, older ones batches of format 1
 CONFIGURE = ["--disable-optimization", "--disable-debug-symbols", "--disable-gssapi", "--disable-curl",
-             "--disable-ssl", "--disable-syslog"]
+             "--disable-syslog"]
 # What the suite takes for granted and one broker with segments of 1 MiB or more has not: file, text, its stead.
 EDITS = (("0098-consumer-txn.cpp", ", 3, 5000)", ", 1, 5000)"), ("0103-transactions.c", ", 3, 5000)", ", 1, 5000)"),
          ("0107-topic_recreate.c", ", 3, 5000)", ", 1, 5000)"),

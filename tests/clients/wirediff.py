@@ -30,7 +30,8 @@ OWN = {"topic_id", "cluster_id", "host", "port", "node_id", "controller_id", "le
        "usable_bytes", "throttle_time_ms", "start_time_ms", "producer_id", "last_timestamp", "broker_id", "partition_size", "rack",
        "finalized_features_epoch", "cluster_authorized_operations", "topic_authorized_operations", "documentation"}
 COUNTED = {"replica_nodes", "isr_nodes", "replicas", "brokers"}  # lists of nodes: only how many
-SORTED = {"groups": "group_id", "topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name"}
+SORTED = {"groups": "group_id", "topics": "name", "partitions": "index", "configs": "name", "results": "resource_name", "responses": "name",
+          "credential_infos": "mechanism"}
 
 # (part of the label, end of the field's path): why it may differ.
 ON_PURPOSE = {
@@ -173,6 +174,19 @@ def requests(name):
             {"name": name, "partitions": [9]}]}]}, None
         yield f"move a replica of an unknown topic to {label}", 34, {"dirs": [{"path": path, "topics": [
             {"name": "wd-none", "partitions": [0]}]}]}, None
+    yield "choose a login where there is none", 17, {"mechanism": "SCRAM-SHA-256"}, None
+    yield "log in where there is no login", 36, {"auth_bytes": b"token"}, None
+    user = {"name": "wd-user", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32}
+    for label, over in (("", {}), (" again", {"iterations": 8192}), (" of another mechanism", {"mechanism": 2, "salted_password": b"p" * 64}),
+                        (" too weak", {"iterations": 4095}), (" too strong", {"iterations": 16385}), (" of no mechanism", {"mechanism": 7}),
+                        (" of nobody", {"name": ""})):
+        yield f"set a credential{label}", 51, {"upsertions": [dict(user, **over)]}, None
+    yield "set two credentials of one user", 51, {"upsertions": [user, dict(user, mechanism=2, salted_password=b"p" * 64)]}, None
+    for label, users in (("a user's", [{"name": "wd-user"}]), ("an unknown user's", [{"name": "wd-none"}]), ("all", None),
+                         ("no", []), ("one user's twice", [{"name": "wd-user"}, {"name": "wd-user"}])):
+        yield f"describe {label} credentials", 50, {"users": users}, None
+    for mechanism in (1, 2, 1, 7):
+        yield f"delete credential {mechanism} of a user", 51, {"deletions": [{"name": "wd-user", "mechanism": mechanism}]}, None
     yield from of_groups(name)
     yield "init producer id", 22, {}, None
     for label, offset in (("nothing", 0), ("within a batch", 3), ("below the log start", 1), ("beyond the end", 10_000), ("before -2", -2)):

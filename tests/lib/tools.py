@@ -83,7 +83,7 @@ def librdkafka_needs():
     compiler()
     if not shutil.which("c++"):
         apt("g++")
-    headers = {"zlib.h": "zlib1g-dev", "zstd.h": "libzstd-dev", "lz4.h": "liblz4-dev",
+    headers = {"zlib.h": "zlib1g-dev", "zstd.h": "libzstd-dev", "lz4.h": "liblz4-dev", "openssl/ssl.h": "libssl-dev",
                "rapidjson/document.h": "rapidjson-dev"}
     lacking = [package for header, package in headers.items() if not os.path.exists(os.path.join("/usr/include", header))]
     if lacking:

@@ -63,6 +63,11 @@ def simple(name, key, version, expect, ours=None, why=None, **fields):
         k: v(bench) if callable(v) else v for k, v in fields.items()})[0], expect, ours=ours, why=why)
 
 
+def credential(label, expect, ours=None, why=None, **over):
+    row = dict({"name": "judge-user", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32}, **over)
+    return simple(f"alter scram: {label}", 51, 0, expect, ours=ours, why=why, deletions=[], upsertions=[row])
+
+
 ROWS += [
     simple("delete topics: unknown", 20, 5, "answer 3", topic_names=["no-such-topic"]),
     simple("delete topics: illegal name", 20, 5, "answer 3", topic_names=["a/b"]),
@@ -157,6 +162,28 @@ ROWS += [
     simple("init producer id: epoch without producer id", 22, 4, "answer 42", producer_id=-1, producer_epoch=5),
     simple("init producer id: no transactional id, known id and epoch", 22, 4, "answer 0", producer_id=5, producer_epoch=5),
     simple("init producer id: producer id -5", 22, 4, "answer 0", producer_id=-5, producer_epoch=1),
+    simple("sasl handshake: no login here", 17, 1, "answer 34", mechanism="PLAIN"),
+    simple("sasl handshake: no login here, no mechanism", 17, 0, "answer 34", mechanism=""),
+    simple("sasl authenticate: no login here", 36, 2, "answer 34", auth_bytes=b"\0user\0password"),
+    simple("sasl authenticate: no login here, no token", 36, 0, "answer 34", auth_bytes=b""),
+    simple("describe scram: unknown user", 50, 0, "answer 0,91", users=[{"name": "judge-none"}]),
+    simple("describe scram: one user twice", 50, 0, "answer 0,92", users=[{"name": "judge-none"}, {"name": "judge-none"}]),
+    simple("describe scram: no name", 50, 0, "answer 0,91", users=[{"name": ""}]),
+    simple("alter scram: nothing", 51, 0, "answer ", deletions=[], upsertions=[]),
+    simple("alter scram: delete an unknown user", 51, 0, "answer 91", deletions=[{"name": "judge-none", "mechanism": 1}]),
+    simple("alter scram: delete by an unknown mechanism", 51, 0, "answer 33", deletions=[{"name": "judge-none", "mechanism": 9}]),
+    credential("no name", "answer 93", name=""),
+    credential("mechanism 0", "answer 33", mechanism=0),
+    credential("mechanism 3", "answer 33", mechanism=3),
+    credential("4095 iterations", "answer 93", iterations=4095),
+    credential("16385 iterations", "answer 93", iterations=16385),
+    credential("iterations -1", "answer 93", iterations=-1),
+    credential("no salt", "answer 0", ours="answer 93", why="clients refuse to log in without a salt", salt=b""),
+    credential("a salted password too short", "answer 0", ours="answer 93", why="nobody could log in with it",
+               salted_password=b"short"),
+    simple("alter scram: one user twice", 51, 0, "answer 92", upsertions=[
+        {"name": "judge-twice", "mechanism": mechanism, "iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32 * mechanism}
+        for mechanism in (1, 2)]),
     simple("delete records: unknown topic", 21, 1, "answer 3", topics=[
         {"name": "no-such-topic", "partitions": [{"index": 0, "offset": 0}]}]),
     simple("delete records: unknown partition", 21, 1, "answer 3", topics=lambda bench: [
