@@ -32,9 +32,11 @@ CONFIGURE = ["--disable-optimization", "--disable-debug-symbols", "--disable-gss
 # What the suite takes for granted and one broker with segments of 1 MiB or more has not: file, text, its stead.
 EDITS = (("0098-consumer-txn.cpp", ", 3, 5000)", ", 1, 5000)"), ("0103-transactions.c", ", 3, 5000)", ", 1, 5000)"),
          ("0107-topic_recreate.c", ", 3, 5000)", ", 1, 5000)"),
-         ("0111-delay_create_topics.cpp", ", 1, 3)", ", 1, 1)"), ("0129-fetch_aborted_msgs.c", '"20000"', '"1048576"'))
+         ("0142-reauthentication.c", ", 1, 3, 5000)", ", 1, 1, 5000)"), ("0111-delay_create_topics.cpp", ", 1, 3)", ", 1, 1)"), ("0129-fetch_aborted_msgs.c", '"20000"', '"1048576"'))
 JAVA = {"0098"}  # they let a Java producer write, too
-WHENS = ("default", "consumer", "noauto", "long")
+WHENS = ("default", "consumer", "noauto", "long", "sasl")
+# Whom a broker lets in for `sasl`; lib/stages.py starts it so.
+SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=PLAIN\nsasl.username=alice\nsasl.password=secret\n"
 OUTCOME = re.compile(r"^\|\s*(\d{4}_\w+)\s*\|\s*(\w+)\s*\|\s*([\d.]+)s\s*\|(.*)$", re.M)
 FAILED = re.compile(r"^### Test .*? failed at (.*?) at .*###\n(.*)$", re.M)
 
@@ -86,7 +88,7 @@ def configuration(row, when, bootstrap):
     names come from with the milliseconds of the clock, so of a hundred processes some take the same names."""
     with open(row.file(when, ".conf"), "w", encoding="ascii") as out:
         out.write(f"bootstrap.servers={bootstrap}\nbroker.address.family=v4\nenable.random.seed=false\n"
-                  f"test.topic.random=true\ntest.topic.prefix=rdkafkatest-{os.path.basename(row.file(when, ''))}\n")
+                  f"{SASL if when == 'sasl' else ''}test.topic.random=true\ntest.topic.prefix=rdkafkatest-{os.path.basename(row.file(when, ''))}\n")
     return out.name
 
 

@@ -141,6 +141,10 @@ TRANSACTIONS = dict(GROUPS, **{"transaction.max.timeout.ms": "60000",
 # Members that come together are in the first generation together: some of its tests count on it.
 LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
 
+SASL = {"num.partitions": "4", "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN",
+        "connections.max.reauth.ms": "10000", "listener.name.plaintext.plain.sasl.jaas.config":
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'}
+
 RDKAFKA = {"num.partitions": "3", "node.id": "0"}
 
 # As its own fixtures set the brokers up that they start.
@@ -187,6 +191,8 @@ STAGES = [
           with_librdkafka("--when", "consumer"), 900, settings=LIBRDKAFKA, long=True),
     Stage("librdkafka-noauto", "those of librdkafka's tests that want no topics to be created by the way",
           with_librdkafka("--when", "noauto"), 300, settings=LIBRDKAFKA | ONLINE, long=True),
+    Stage("librdkafka-sasl", "those of librdkafka's tests that log in, and do so again and again",
+          with_librdkafka("--when", "sasl"), 300, settings=SASL, long=True),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
           with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
     Stage("logins", "clients log in by every mechanism, are refused with a wrong password, and renew their logins",
