@@ -211,12 +211,15 @@ impl Producers {
     }
 
     /// Says whether a producer's next transactional batch needs the coordinator's word, and gives
-    /// out the guard for it.
+    /// out the guard for it. A stale epoch needs none: it is refused as such before anything else is
+    /// asked, so that a client learns that it was aborted, not that it forgot to add a partition
+    /// (KAFKA-19690).
     pub fn transaction(&mut self, query: &TransactionQuery) -> TransactionState {
-        let state = self.states.get(&query.producer);
-        let is_open = state
-            .is_some_and(|state| state.open().is_some() && state.newest().epoch == query.epoch);
-        if is_open {
+        let is_decided = self.states.get(&query.producer).is_some_and(|state| {
+            let newest = state.newest().epoch;
+            query.epoch < newest || (query.epoch == newest && state.open().is_some())
+        });
+        if is_decided {
             TransactionState::Open
         } else {
             TransactionState::Unverified(self.verifications.begin(query))

@@ -292,6 +292,21 @@ fn late_batch_opens_no_transaction_that_nobody_would_end() {
     assert!(active(&bench).iter().all(|producer| producer.transaction_start.is_none()));
 }
 
+/// F10 and F11: a stale epoch needs no word of the coordinator, who may know nothing of it any more.
+#[test]
+fn stale_epoch_is_refused_without_the_coordinator() {
+    let bench = opened(false);
+    add(&bench, (1, 0, 0), 1).expect("taken");
+    assert_eq!(ask(&bench, query((1, 0, 1))), TransactionState::Open);
+    abort(&bench, 1, 1);
+    assert_eq!(ask(&bench, query((1, 0, 1))), TransactionState::Open);
+    let late = send(&bench, &transactional((1, 0, 1), 1), (None, NOW));
+    assert!(matches!(late, Err(AppendError::InvalidProducerEpoch { .. })), "{late:?}");
+    for e in [1, 2] {
+        guard(&bench, query((1, e, 0)));
+    }
+}
+
 /// F09: expiry forgets the silent, but none with an open transaction.
 #[test]
 fn producer_with_an_open_transaction_never_expires() {

@@ -35,9 +35,10 @@ pub struct TransactionQuery {
 /// What a partition says to a [`TransactionQuery`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionState {
-    /// The producer has a transaction open here under this epoch: send the batch without a guard.
+    /// The producer has a transaction open here under this epoch, or has begun a newer epoch, for
+    /// which the batch is refused whatever the coordinator says: send it without a guard.
     Open,
-    /// It has not: ask the coordinator, and send the batch with this guard.
+    /// Neither: ask the coordinator, and send the batch with this guard.
     Unverified(VerificationGuard),
 }
 
