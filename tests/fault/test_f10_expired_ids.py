@@ -34,8 +34,8 @@ def work(producer, value, offset):
     """One transaction with a record and an offset."""
     producer.sent("t", 0, [value])
     if not producer.v2:
-        assert producer.add_offsets(GROUP) == 0
-    assert producer.commit_offsets(GROUP, "t", {0: offset}) == {0: 0}
+        until("the group is in the transaction", lambda: producer.add_offsets(GROUP) == 0)
+    until("the offset is taken", lambda: producer.commit_offsets(GROUP, "t", {0: offset}) == {0: 0})
     producer.ended(True)
 
 

@@ -58,8 +58,8 @@ def test_late_batches_open_nothing(make_broker, v2, restarted):
     for p in PARTITIONS[:3]:
         one.sent("t", p, [b"frozen"])
     if not v2:
-        assert one.add_offsets(GROUP) == 0
-    assert one.commit_offsets(GROUP, "t", {0: 7}) == {0: 0}
+        until("the group is in the transaction", lambda: one.add_offsets(GROUP) == 0)
+    until("the offset is taken", lambda: one.commit_offsets(GROUP, "t", {0: 7}) == {0: 0})
     if restarted:
         broker.kill9()
         broker.start()
