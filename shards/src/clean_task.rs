@@ -245,9 +245,8 @@ where
         }
         while let Some(group) = self.held()?.next_group() {
             let slot = self.slot;
-            if !self.shell.shard.with_mut(|shard| shard.begin_clean_group(slot, &group)) {
-                let disk = self.shell.disk.blocking();
-                self.held()?.skip_group(&disk);
+            let gone = self.shell.shard.with_mut(|shard| shard.begin_clean_group(slot, &group));
+            if !self.held()?.leave_deleted(gone) {
                 continue;
             }
             let written = self.write().await;

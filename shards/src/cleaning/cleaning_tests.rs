@@ -487,6 +487,85 @@ fn damaged_segment_is_never_written_anew_and_brings_no_deleted_key_back() {
     assert_eq!(count(&log.disk, &emptied.path(&log.dir, SegmentFile::Log)), 0);
 }
 
+/// A log of segments of one record each, and a pass over all of them that has noted every key.
+fn mapped(keys: &[&str], first_dirty: i64) -> (Log, Pass<SimDisk>) {
+    let mut log = Log::new(&mut SimRng::new(1));
+    for key in keys {
+        let id = SegmentId::new(LeaderEpoch::ZERO, Offset::at(log.next));
+        let record = TestRecord {
+            key: Some((*key).into()),
+            value: Some(b"value".to_vec()),
+            ..Default::default()
+        };
+        let builder = BatchBuilder { records: vec![record], ..Default::default() };
+        let batch = builder.at_offset(log.next, 0).build();
+        let file = log.disk.open(&id.path(&log.dir, SegmentFile::Log), OpenHow::CREATE).unwrap();
+        file.write_at(&batch, FilePosition::ZERO).unwrap();
+        log.next += 1;
+        let bytes = FilePosition::new(bytes_u64(batch.len()));
+        log.segments.push(Input { id, bytes, next: Offset::at(log.next), damaged: false });
+    }
+    let plan = PassPlan {
+        dir: log.dir.clone(),
+        inputs: log.segments.clone(),
+        first_dirty: Offset::at(first_dirty),
+        segment_bytes: 1 << 20,
+        aborted: Vec::new(),
+        producers: HashMap::new(),
+        now: TimestampMs::new(log.now),
+        delete_retention_ms: RETENTION_MS,
+        map_bytes: 1 << 20,
+    };
+    let mut pass = Pass::new(plan);
+    while !matches!(pass.step(&log.disk, 100).unwrap(), Step::Mapped) {}
+    (log, pass)
+}
+
+fn written(log: &Log, pass: &mut Pass<SimDisk>) -> Step {
+    loop {
+        match pass.step(&log.disk, 100).unwrap() {
+            Step::More => {}
+            other => return other,
+        }
+    }
+}
+
+/// Goal: a deletion of records costs no key that it does not concern its cleaning. No later pass would
+/// look for the older record, and when the newer one is a tombstone whose time is over, the key would
+/// be back.
+#[test]
+fn deletion_of_a_groups_first_segments_leaves_none_behind_them_uncleaned() {
+    let (log, mut pass) = mapped(&["deleted", "key", "key", "last"], 0);
+    assert_eq!(pass.next_group().unwrap().len(), 4);
+    assert!(pass.leave_deleted(1));
+    let Step::Written { meta, .. } = written(&log, &mut pass) else { panic!("left") };
+    assert_eq!((meta.id.base, meta.next), (Offset::at(1), Offset::at(4)));
+    assert_eq!(count(&log.disk, &meta.id.path(&log.dir, SegmentFile::Log)), 2);
+    assert_eq!(pass.next_group(), None);
+    assert_eq!(pass.end(), Offset::at(4));
+    let (_, mut pass) = mapped(&["deleted", "deleted too"], 0);
+    assert_eq!(pass.next_group().unwrap().len(), 2);
+    assert!(!pass.leave_deleted(2), "nothing remains");
+    assert_eq!(pass.next_group(), None);
+}
+
+/// As above, of damage that is found when the keys are noted already.
+#[test]
+fn damage_found_late_leaves_its_neighbours_to_the_next_pass() {
+    let (log, mut pass) = mapped(&["clean", "key", "damaged", "key"], 1);
+    let damaged = log.segments[2].id;
+    let file = log.disk.open(&damaged.path(&log.dir, SegmentFile::Log), OpenHow::WRITE).unwrap();
+    file.write_at(b"x", FilePosition::new(75)).unwrap();
+    assert_eq!(pass.next_group().unwrap().len(), 4);
+    assert!(matches!(written(&log, &mut pass), Step::Left));
+    assert_eq!(pass.next_group(), None);
+    assert_eq!(
+        (pass.damaged(), pass.end()),
+        (&[damaged][..], Offset::ZERO),
+        "all must be noted anew"
+    );
+}
+
 fn count(disk: &SimDisk, path: &Path) -> i32 {
     let bytes = disk.read_all(path, 1 << 20).unwrap();
     let (mut at, mut count) = (0, 0);

@@ -101,6 +101,8 @@ pub struct Pass<D: Disk> {
     next_input: usize,
     /// Inputs that were found damaged.
     damaged: Vec<SegmentId>,
+    /// From here on keys were noted, and a group was left all the same.
+    left_from: Offset,
     leaves_files: bool,
     counts: PassCounts,
 }
@@ -137,7 +139,8 @@ impl<D: Disk> Pass<D> {
         let next_input = plan.inputs.partition_point(|input| input.next <= dirty);
         let stage = Stage::Mapping { map, transactions, open: None };
         let counts = PassCounts::default();
-        Pass { plan, stage, next_input, damaged: Vec::new(), leaves_files: false, counts }
+        let (damaged, left_from) = (Vec::new(), Offset::MAX);
+        Pass { plan, stage, next_input, damaged, left_from, leaves_files: false, counts }
     }
 
     /// What was done since the last call.
@@ -155,16 +158,17 @@ impl<D: Disk> Pass<D> {
         self.leaves_files
     }
 
-    /// Everything in front of this is clean when all groups are written.
+    /// Everything in front of this is clean when all groups are written. What lies behind the front of
+    /// a group that was left is for the next pass, which knows what is damaged.
     pub fn end(&self) -> Offset {
         match &self.stage {
             Stage::Mapping { map, .. } => map.end(),
-            Stage::Writing { end, .. } => *end,
+            Stage::Writing { end, .. } => self.left_from.min(*end),
         }
     }
 
     /// Chooses the segments that become one next; `None` when there are no more. Ask whether they are
-    /// still there, then step, or [`Pass::skip_group`].
+    /// still there, and tell by [`Pass::leave_deleted`]; then step, or [`Pass::skip_group`].
     ///
     /// # Panics
     /// Before everything is noted, or while a group is under way.
@@ -202,7 +206,27 @@ impl<D: Disk> Pass<D> {
         Some(ids)
     }
 
-    /// The group's segments are not there any more: their records were deleted.
+    /// The records of the group's first segments were deleted, so those are left. False when none
+    /// remains. The others must be cleaned: their keys were noted, and no later pass looks for them.
+    ///
+    /// # Panics
+    /// When no group is under way, or it was begun with.
+    pub fn leave_deleted(&mut self, count: usize) -> bool {
+        let Stage::Writing { group: place, .. } = &mut self.stage else {
+            panic!("{}: nothing is noted yet", self.plan.dir.display());
+        };
+        let Some(group) = place.as_mut().filter(|group| group.output.is_none()) else {
+            panic!("{}: no group, or one that is being written", self.plan.dir.display());
+        };
+        group.inputs.drain(..count);
+        let remains = !group.inputs.is_empty();
+        if !remains {
+            *place = None;
+        }
+        remains
+    }
+
+    /// Gives the group up.
     pub fn skip_group(&mut self, disk: &D) {
         if let Stage::Writing { group, .. } = &mut self.stage
             && let Some(output) = group.take().and_then(|group| group.output)
@@ -296,6 +320,7 @@ impl<D: Disk> Pass<D> {
             }
             // Nothing of the group is cleaned, and nothing behind it may forget a tombstone.
             filter.passed_by();
+            self.left_from = self.left_from.min(group.inputs[0].id.base);
             self.skip_group(disk);
             return Ok(Step::Left);
         }

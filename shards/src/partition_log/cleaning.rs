@@ -142,17 +142,20 @@ impl PartitionLog {
         })
     }
 
-    /// The pass is about to read these segments. False when some are gone, or are to go: then it must
-    /// leave them.
-    pub fn begin_group(&mut self, group: &[SegmentId]) -> bool {
+    /// The pass is about to read these segments. Says how many of them, from the first, are gone or are
+    /// to go: it must leave those. It must read the others, since it has noted their keys.
+    ///
+    /// # Panics
+    /// When one is gone behind one that is not: records are deleted from the front.
+    pub fn begin_group(&mut self, group: &[SegmentId]) -> usize {
         let log_start = self.marks.log_start();
         let live =
             |id: &SegmentId| self.segments.get(*id).is_some_and(|segment| segment.next > log_start);
-        if !group.iter().all(live) {
-            return false;
-        }
-        self.cleaning.held = group.to_vec();
-        true
+        let gone = group.iter().take_while(|id| !live(id)).count();
+        let left = &group[gone..];
+        assert!(left.iter().all(live), "{}: a hole in {left:?}, cleaned now", self.at);
+        self.cleaning.held = left.to_vec();
+        gone
     }
 
     /// True when a pass may take its next step.

@@ -94,7 +94,8 @@ fn swap_moves_nothing_behind_it_and_leaves_no_way_to_the_old_bytes() {
     saved(&mut log);
     assert!(plan(&mut log).is_some());
     let group = [id(10), id(20)];
-    assert!(log.begin_group(&group) && log.may_go_on_cleaning());
+    assert_eq!(log.begin_group(&group), 0);
+    assert!(log.may_go_on_cleaning());
     log.cursors.moved(Offset::at(0), Offset::at(23), LogPosition::new(2300));
     log.cursors.moved(Offset::at(1), Offset::at(30), LogPosition::new(3000));
     let cleaned = Some(Cleaned { generation: 1, next: Offset::at(30) });
@@ -128,13 +129,15 @@ fn records_that_are_deleted_end_the_pass_that_reads_them() {
     let mut log = log(lazy());
     saved(&mut log);
     assert!(plan(&mut log).is_some());
-    assert!(log.begin_group(&[id(0), id(10)]));
+    assert_eq!(log.begin_group(&[id(0), id(10)]), 0);
     log.marks.delete_before(Offset::at(10));
     assert!(!log.may_go_on_cleaning());
     assert!(!log.needs_trim(false), "not before it has ended");
     log.group_done();
     assert!(log.needs_trim(false));
-    assert!(!log.begin_group(&[id(0)]), "a segment that is to go is left");
+    assert_eq!(log.begin_group(&[id(0)]), 1, "a segment that is to go is left");
+    assert_eq!(log.begin_group(&[id(0), id(10), id(20)]), 1, "and no other with it");
+    assert!(log.may_go_on_cleaning());
     log.clean_done(None, &[], true);
     assert_eq!(log.dirt(NOW), None, "files of unknown fate: no other pass before the next start");
 }

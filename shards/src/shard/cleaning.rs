@@ -63,8 +63,8 @@ impl ShardState {
     }
 
     /// As [`crate::partition_log::PartitionLog::begin_group`].
-    pub fn begin_clean_group(&mut self, slot: Slot, group: &[SegmentId]) -> bool {
-        self.partitions.get_mut(slot).is_some_and(|log| log.begin_group(group))
+    pub fn begin_clean_group(&mut self, slot: Slot, group: &[SegmentId]) -> usize {
+        self.partitions.get_mut(slot).map_or(group.len(), |log| log.begin_group(group))
     }
 
     /// A cleaned segment is durable: readers are sent there, and the files of those that it stands for
