@@ -3,6 +3,7 @@
 use millstream_shards::metrics::Metrics;
 
 use super::life::End;
+use super::model::Model;
 
 /// How often the places that matter were reached.
 #[derive(Debug, Default)]
@@ -36,6 +37,11 @@ pub struct Covered {
     pub claims: u64,
     pub claims_held_back: u64,
     pub claims_with_aborted: u64,
+    pub withheld: u64,
+    pub replaced_gone: u64,
+    pub tombstones_gone: u64,
+    pub aborted_gone: u64,
+    pub markers_gone: u64,
 }
 
 impl Covered {
@@ -63,6 +69,20 @@ impl Covered {
         self.markers += metrics.transaction_markers_total;
     }
 
+    /// What a seed's judge has met.
+    pub fn add_judged(&mut self, model: &Model) {
+        let (claims, reached) = (&model.claims, model.compaction.as_ref().map(|c| c.reached));
+        self.claims += claims.judged;
+        self.claims_held_back += claims.held_back;
+        self.claims_with_aborted += claims.with_aborted;
+        self.withheld += claims.withheld;
+        let reached = reached.unwrap_or_default();
+        self.replaced_gone += reached.replaced;
+        self.tombstones_gone += reached.tombstones;
+        self.aborted_gone += reached.aborted;
+        self.markers_gone += reached.markers;
+    }
+
     pub fn check(&self) {
         let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
         let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
@@ -70,7 +90,8 @@ impl Covered {
         let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
         let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
         let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
-        let Covered { claims, claims_held_back, claims_with_aborted, .. } = *self;
+        let Covered { claims, claims_held_back, claims_with_aborted, withheld, .. } = *self;
+        let Covered { replaced_gone, tombstones_gone, aborted_gone, markers_gone, .. } = *self;
         let all = [
             lives,
             crashes,
@@ -101,6 +122,11 @@ impl Covered {
             claims,
             claims_held_back,
             claims_with_aborted,
+            withheld,
+            replaced_gone,
+            tombstones_gone,
+            aborted_gone,
+            markers_gone,
         ];
         assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
     }

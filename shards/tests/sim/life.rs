@@ -28,7 +28,7 @@ use millstream_shards::shard::{Shard, ShardState};
 
 use super::executor::Executor;
 use super::model::{Model, Verdict};
-use super::plan::{NOW, Plan, ROOT};
+use super::plan::{Plan, ROOT};
 
 pub use producing::Producer;
 
@@ -58,6 +58,8 @@ pub struct Life<'a> {
     reads: Rc<RefCell<Vec<ReadResult>>>,
     reading: usize,
     deleting: Vec<Deleting>,
+    /// The power goes in the pass behind so many others.
+    passes_to_cut: Option<u64>,
     /// A pass is under way.
     cleaning: Rc<Cell<bool>>,
     cleaners: Cleaners,
@@ -103,6 +105,7 @@ impl<'a> Life<'a> {
             reads: Rc::default(),
             reading: 0,
             deleting: Vec::new(),
+            passes_to_cut: None,
             cleaning: Rc::default(),
             cleaners: Cleaners::new(cleaner),
             stopped: HashMap::new(),
@@ -146,8 +149,8 @@ impl<'a> Life<'a> {
         Ok(End::Crash)
     }
 
-    fn order_faults(&self, rng: &mut SimRng) {
-        let ahead = self.disk.ops() + 1 + rng.below(400);
+    fn order_faults(&mut self, rng: &mut SimRng) {
+        let ahead = self.disk.ops() + 1 + rng.below(self.plan.fault_ops);
         match rng.below(10) {
             0..4 => self.disk.power_off_at(ahead),
             4 => self.disk.fault(Fault::at_op(ahead, libc::EIO)),
@@ -155,6 +158,9 @@ impl<'a> Life<'a> {
                 .disk
                 .fault(Fault { times: 1 + rng.below(4), ..Fault::at_op(ahead, libc::ENOSPC) }),
             _ => {}
+        }
+        if self.plan.compacted && rng.chance(30) {
+            self.passes_to_cut = Some(rng.below(8));
         }
         if rng.chance(10) {
             let used = (self.plan.ring.file_bytes * 3).max(200_000);
@@ -168,6 +174,8 @@ impl<'a> Life<'a> {
         match rng.below(100) {
             0..14 => self.send(model, producers, rng),
             14..17 => self.read_somewhere(model, rng),
+            // A log that is deleted all the time is never cleaned twice.
+            17..19 if self.plan.compacted && rng.chance(90) => {}
             17..19 if self.plan.retain && rng.chance(30) => self.retain(model, rng),
             17..19 => self.delete_somewhere(model, rng),
             19..56 => {
@@ -183,8 +191,8 @@ impl<'a> Life<'a> {
                 self.shard.with_mut(ShardState::tick);
             }
         }
-        if self.plan.compacted && rng.chance(3) {
-            self.clean();
+        if self.plan.compacted && rng.chance(5) {
+            self.clean(model, rng);
         }
         self.take_reads(model)?;
         self.take_deletions(model, failed_before)?;
@@ -192,14 +200,20 @@ impl<'a> Life<'a> {
     }
 
     /// Begins a pass, unless one is under way.
-    fn clean(&mut self) {
+    fn clean(&mut self, model: &mut Model, rng: &mut SimRng) {
         if self.cleaning.replace(true) {
             return;
         }
+        model.skipped_ms += rng.below(60);
+        if self.passes_to_cut == Some(0) {
+            self.disk.power_off_at(self.disk.ops() + 1 + rng.below(60));
+        }
+        self.passes_to_cut = self.passes_to_cut.and_then(|passes| passes.checked_sub(1));
+        let now = model.now();
         let (shell, cleaners, busy) =
             (self.shell.clone(), self.cleaners.clone(), self.cleaning.clone());
         self.executor.spawn(async move {
-            clean_next(&shell, &cleaners, NOW, |_| std::future::ready(())).await;
+            clean_next(&shell, &cleaners, now, |_| std::future::ready(())).await;
             busy.set(false);
         });
     }

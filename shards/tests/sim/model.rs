@@ -9,17 +9,18 @@
 //! served ever again, and the highest that anybody asked for, from which on everything must be there.
 //! What stands between the two is deleted or is not: a crash may decide, and only once.
 //!
-//! In a compacted log it judges records. One that was placed may be missing only if a newer one of its
-//! key is in the log, or if it is a tombstone whose time is over; then no older one of its key may be
-//! there. What a reader found missing, no later one may see, whatever crashes lie between.
+//! A compacted log is judged record by record, in `compacted.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod compacted;
+
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use millstream_io::batch::testing::{BatchBuilder, TestRecord};
+use millstream_io::batch::testing::BatchBuilder;
 use millstream_io::batch::{EndMarker, RecordBatchHeader, stored};
-use millstream_io::records::{Keep, Record, Records};
 use millstream_io::units::TimestampMs;
+
+pub use compacted::{Compacted, Keys};
 
 use super::transactions::{Claims, Client, Role};
 
@@ -43,6 +44,10 @@ pub struct Batch {
     /// Makes its bytes, if it is no marker.
     pub builder: BatchBuilder,
     pub role: Role,
+    /// Its place among all, which it carries in its time.
+    number: BatchId,
+    /// The time when it was made.
+    made_at: i64,
     bytes: usize,
     crc: u32,
     pub state: State,
@@ -57,12 +62,10 @@ pub struct Model {
     /// For each partition: base offset to batch, of those that are placed.
     placed: HashMap<usize, BTreeMap<i64, BatchId>>,
     starts: HashMap<usize, LogStart>,
-    /// How records are compacted, if they are.
-    pub compaction: Option<Keys>,
-    /// Records that a reader found missing, by partition and offset, and when.
-    gone: HashMap<(usize, i64), u64>,
-    /// Reads that have ended.
-    reads: u64,
+    /// What is known of compacted records, if they are compacted.
+    pub compaction: Option<Compacted>,
+    /// How far the time has gone on besides, in which passes think they run.
+    pub skipped_ms: u64,
     /// A full disk made a shard give up what it had saved of producers: after a crash the retry of a
     /// deleted batch may be stored once more.
     pub producers_forgotten: bool,
@@ -70,19 +73,11 @@ pub struct Model {
     pub claims: Claims,
 }
 
-/// The keys of a compacted log's records.
-#[derive(Clone, Copy, Debug)]
-pub struct Keys {
-    pub count: u64,
-    /// A tombstone may go as soon as a pass has met it before.
-    pub tombstones_go: bool,
-}
-
 /// What was sure when a read began.
 #[derive(Clone, Copy, Debug)]
 pub struct Sure {
     pub log_start: i64,
-    /// Reads that had ended.
+    /// Reads of compacted partitions that had ended.
     reads: u64,
 }
 
@@ -108,12 +103,7 @@ impl Model {
         producer: Option<(i64, i32)>,
     ) -> BatchId {
         let id = self.batches.len() as BatchId;
-        let mut builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
-        if let Some(keys) = self.compaction {
-            builder.records =
-                (0..records as u64).map(|i| keyed(id, i, value_bytes, keys)).collect();
-        }
-        builder.base_timestamp = TIME_ZERO + id as i64;
+        let mut builder = self.new_builder(id, records, value_bytes);
         if let Some((pid, sequence)) = producer {
             builder = builder.from_producer(pid, 0, sequence);
         }
@@ -127,20 +117,27 @@ impl Model {
     ) -> BatchId {
         let id = self.batches.len() as BatchId;
         let Client { pid, partition, epoch, sequence, .. } = self.clients[client];
-        let builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
-        let builder = BatchBuilder {
-            base_timestamp: TIME_ZERO + id as i64,
-            attributes: 0x10,
-            ..builder.from_producer(pid, epoch, sequence)
-        };
+        let builder = self.new_builder(id, records, value_bytes);
+        let builder =
+            BatchBuilder { attributes: 0x10, ..builder.from_producer(pid, epoch, sequence) };
         self.add(partition, builder, Role::Data { pid })
+    }
+
+    fn new_builder(&self, id: BatchId, records: usize, value_bytes: usize) -> BatchBuilder {
+        let mut builder = BatchBuilder::of_values(vec![vec![id as u8; value_bytes]; records]);
+        if let Some(compacted) = &self.compaction {
+            builder.records = compacted.keys.records(id, records as u64, value_bytes);
+        }
+        builder.base_timestamp = TIME_ZERO + id as i64;
+        builder
     }
 
     /// A marker is to be sent; with the time it must carry.
     pub fn new_marker(&mut self, partition: usize, marker: &EndMarker) -> (BatchId, TimestampMs) {
         let now = TimestampMs::new(TIME_ZERO + self.batches.len() as i64);
         let built = marker.compose(now).into_bytes();
-        let role = Role::Marker { pid: marker.producer.get(), outcome: marker.outcome };
+        let (pid, epoch) = (marker.producer.get(), marker.epoch.get());
+        let role = Role::Marker { pid, epoch, outcome: marker.outcome };
         let builder = BatchBuilder::of_values([""]);
         let id = self.add(partition, builder, role);
         let batch = &mut self.batches[id as usize];
@@ -158,6 +155,8 @@ impl Model {
             records: builder.records.len() as u32,
             builder,
             role,
+            number: id,
+            made_at: self.now().get(),
             bytes: built.len(),
             crc,
             state: State::Open,
@@ -166,13 +165,15 @@ impl Model {
         id
     }
 
-    /// The batches whose place is known, in log order: base offset, records, role.
-    pub fn placed_in(&self, partition: usize) -> impl Iterator<Item = (i64, u32, Role)> {
+    /// The time in which passes think they run: it goes on with every batch, and never back.
+    pub fn now(&self) -> TimestampMs {
+        TimestampMs::new(TIME_ZERO + (self.batches.len() as u64 + self.skipped_ms) as i64)
+    }
+
+    /// The batches whose place is known, in log order, with their base offsets.
+    pub fn placed_in(&self, partition: usize) -> impl Iterator<Item = (i64, &Batch)> {
         let placed = self.placed.get(&partition).into_iter().flatten();
-        placed.map(|(offset, id)| {
-            let batch = &self.batches[*id as usize];
-            (*offset, batch.records, batch.role)
-        })
+        placed.map(|(offset, id)| (*offset, &self.batches[*id as usize]))
     }
 
     /// The batch is sent, perhaps once more.
@@ -298,109 +299,8 @@ impl Model {
     }
 
     pub fn sure(&self, partition: usize) -> Sure {
-        Sure { log_start: self.log_start(partition), reads: self.reads }
-    }
-
-    /// As [`Model::saw`], record by record: offsets may be missing, and the next batch comes then.
-    fn saw_records(
-        &mut self,
-        partition: usize,
-        offset: i64,
-        mut bytes: &[u8],
-        sure: Sure,
-    ) -> Result<i64, String> {
-        let (mut next, mut seen) = (offset, HashSet::new());
-        while !bytes.is_empty() {
-            let header = stored::whole(bytes).map_err(|e| format!("p{partition} @{next}: {e}"))?;
-            let end = header.next_offset().expect("whole").get();
-            if end <= next || (header.base_offset_raw() < next && next != offset) {
-                return Err(format!("p{partition}: a batch up to @{end} comes at @{next}"));
-            }
-            let len = header.total_bytes().expect("whole");
-            let mut records = Records::open(&bytes[..len], Keep::All).map_err(|e| e.to_string())?;
-            while let Some(record) = records.next_record().map_err(|e| e.to_string())? {
-                self.saw_record(partition, &record, sure)?;
-                seen.insert(record.offset.get());
-            }
-            next = end;
-            bytes = &bytes[len..];
-        }
-        self.reads += 1;
-        let placed: Vec<BatchId> =
-            self.placed.entry(partition).or_default().range(..next).map(|(_, id)| *id).collect();
-        for id in placed {
-            let batch = &self.batches[id as usize];
-            let State::Placed(base) = batch.state else { continue };
-            for at in
-                (base..base + i64::from(batch.records)).filter(|at| *at >= offset && *at < next)
-            {
-                if !seen.contains(&at) && at >= sure.log_start {
-                    self.gone.entry((partition, at)).or_insert(self.reads);
-                }
-            }
-        }
-        Ok(next)
-    }
-
-    fn saw_record(&mut self, partition: usize, record: &Record<'_>, sure: Sure) -> Verdict {
-        let offset = record.offset.get();
-        let id = record.timestamp.get() - TIME_ZERO;
-        let known = usize::try_from(id).ok().and_then(|id| self.batches.get(id));
-        let Some(batch) = known.filter(|batch| batch.partition == partition) else {
-            return Err(format!("p{partition}: record @{offset} of batch {id} was never sent"));
-        };
-        let index = record.header_bytes.last().map_or(usize::MAX, |index| usize::from(*index));
-        let same = batch.builder.records.get(index).is_some_and(|sent| {
-            (sent.key.as_deref(), sent.value.as_deref()) == (record.key, record.value)
-        });
-        if !same {
-            return Err(format!(
-                "p{partition}: record @{offset} of batch {id} is not what was sent"
-            ));
-        }
-        if self.gone.get(&(partition, offset)).is_some_and(|when| *when <= sure.reads) {
-            return Err(format!("p{partition}: record @{offset} was gone and is there again"));
-        }
-        self.place(id as BatchId, offset - index as i64, "seen")
-    }
-
-    /// Everything from the log start on was read since the last recovery: what is missing is replaced by
-    /// a newer record of its key, or a tombstone that may go; the newest of a key is there.
-    pub fn complete(&mut self, partition: usize, start: i64) -> Verdict {
-        let Some(keys) = self.compaction else { return Ok(()) };
-        let mut newest: HashMap<Vec<u8>, (i64, bool)> = HashMap::new();
-        let mut records: Vec<(i64, Vec<u8>, bool)> = Vec::new();
-        for (base, id) in self.placed.entry(partition).or_default().iter() {
-            let sent = self.batches[*id as usize].builder.records.iter();
-            for (offset, record) in (*base..).zip(sent) {
-                let key = record.key.clone().expect("keyed");
-                newest.insert(key.clone(), (offset, record.value.is_none()));
-                records.push((offset, key, record.value.is_none()));
-            }
-        }
-        // What nobody saw and nobody was told of may have replaced others.
-        let open =
-            self.batches.iter().filter(|b| b.partition == partition && b.state == State::Open);
-        let unsure: HashSet<Vec<u8>> =
-            open.flat_map(|b| &b.builder.records).filter_map(|r| r.key.clone()).collect();
-        for (offset, key, is_tombstone) in records.iter().filter(|(at, ..)| *at >= start) {
-            let gone = self.gone.contains_key(&(partition, *offset));
-            let (last, last_is_tombstone) = newest[key];
-            let last_gone = self.gone.contains_key(&(partition, last));
-            let may_go =
-                last > *offset || unsure.contains(key) || (*is_tombstone && keys.tombstones_go);
-            if gone && !may_go {
-                return Err(format!(
-                    "p{partition}: the newest record @{offset} of its key is gone"
-                ));
-            }
-            if !gone && *offset < last && last_gone && last_is_tombstone && last >= start {
-                return Err(format!(
-                    "p{partition}: the tombstone @{last} is gone and its key stands @{offset}"
-                ));
-            }
-        }
-        Ok(())
+        let reads = self.compaction.as_ref().map_or(0, |compacted| compacted.reads);
+        Sure { log_start: self.log_start(partition), reads }
     }
 
     fn check_content(
@@ -449,16 +349,5 @@ impl Model {
             )),
             None => Ok(()),
         }
-    }
-}
-
-/// Record `index` of batch `id`: every fourth a tombstone.
-fn keyed(id: BatchId, index: u64, value_bytes: usize, keys: Keys) -> TestRecord {
-    let mix = (id * 31 + index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    TestRecord {
-        timestamp_delta: 0,
-        key: Some((mix % keys.count).to_string().into_bytes()),
-        value: (!(mix / keys.count).is_multiple_of(4)).then(|| vec![id as u8; value_bytes]),
-        headers: vec![(b"i".to_vec(), Some(vec![index as u8]))],
     }
 }

@@ -31,6 +31,8 @@ pub struct Plan {
     pub retain: bool,
     /// Records have keys, and passes run now and then.
     pub compacted: bool,
+    /// A fault that is ordered for a life comes within so many operations of the disk.
+    pub fault_ops: u64,
     /// Transactional clients, over all partitions.
     pub clients: usize,
 }
@@ -69,6 +71,7 @@ impl Plan {
             steps: 100 + rng.index(1200),
             retain: false,
             compacted: false,
+            fault_ops: 400,
             clients: 0,
         }
     }
@@ -76,20 +79,25 @@ impl Plan {
 
 /// Makes the partitions compacted ones, of small segments.
 pub fn compact(plan: &mut Plan, rng: &mut SimRng) -> Keys {
-    let tombstones_go = rng.chance(60);
+    let keys = Keys {
+        count: 1 + rng.below(200),
+        delete_retention_ms: if rng.chance(70) { rng.below(150) as i64 } else { 1 << 40 },
+        min_lag_ms: if rng.chance(30) { rng.below(600) as i64 } else { 0 },
+    };
     plan.compacted = true;
+    plan.fault_ops = 1200;
     plan.steps *= 2;
     plan.lives += 1;
     plan.partitions = 1 + rng.index(2);
-    plan.value_bytes_max = 20 + rng.index(180);
-    plan.config.segment_bytes = 8_000 + rng.below(20_000);
+    plan.value_bytes_max = 20 + rng.index(100);
+    plan.config.segment_bytes = 4_500 + rng.below(12_000);
     plan.config.compaction = Some(Compaction {
-        min_cleanable_ppm: u32::try_from(rng.below(500_000)).expect("small"),
-        min_lag_ms: 0,
+        min_cleanable_ppm: u32::try_from(rng.below(300_000)).expect("small"),
+        min_lag_ms: keys.min_lag_ms.unsigned_abs(),
         max_lag_ms: if rng.chance(50) { 0 } else { u64::MAX },
-        delete_retention_ms: if tombstones_go { 0 } else { 1 << 40 },
+        delete_retention_ms: keys.delete_retention_ms,
     });
-    Keys { count: 1 + rng.below(60), tombstones_go }
+    keys
 }
 
 pub fn partition_of(index: usize) -> TopicPartition {

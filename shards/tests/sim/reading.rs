@@ -28,9 +28,18 @@ impl Life<'_> {
     }
 
     pub(super) fn high_watermark(&self, partition: usize) -> i64 {
+        self.readable(partition, Isolation::ReadUncommitted)
+    }
+
+    pub(super) fn last_stable(&self, partition: usize) -> i64 {
+        self.readable(partition, Isolation::ReadCommitted)
+    }
+
+    /// Up to where a reader of this kind gets records.
+    fn readable(&self, partition: usize, isolation: Isolation) -> i64 {
         let end = self.shard.with(|shard| {
             let slot = shard.partitions.slot_of(partition_of(partition)).expect("open");
-            shard.partitions.get(slot).expect("open").readable(Isolation::ReadUncommitted).0
+            shard.partitions.get(slot).expect("open").readable(isolation).0
         });
         end.get()
     }
@@ -68,12 +77,13 @@ impl Life<'_> {
                     model.saw_log_start(partition, plan.log_start.get(), sure.log_start)?;
                     // The power may have gone since: what was promised is gone with it.
                     if self.disk.is_powered() {
-                        let to = model.saw(partition, offset, &bytes_of(&plan), sure)?;
+                        let bytes = bytes_of(&plan);
+                        let to = model.saw(partition, offset, &bytes, sure)?;
                         if self.plan.compacted {
                             self.stopped.insert(partition, to);
                         }
                         if isolation == Isolation::ReadCommitted && !model.producers_forgotten {
-                            model.claims.add(partition, (offset, to), &plan)?;
+                            model.claims.add(partition, (offset, to), &plan, &bytes)?;
                         }
                     }
                 }

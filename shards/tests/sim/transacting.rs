@@ -10,7 +10,7 @@ use millstream_shards::message::{
 use millstream_shards::shard::ShardState;
 
 use super::Life;
-use super::producing::is_open;
+use super::producing::{Producer, is_open};
 use crate::model::{Batch, BatchId, Model, Verdict};
 use crate::plan::{NOW, partition_of};
 use crate::transactions::{Client, Phase};
@@ -54,6 +54,40 @@ impl Life<'_> {
             _ => {}
         }
         self.take_transactional(model, failed_before)
+    }
+
+    /// Ends every transaction, with nothing in the way: then no reader of committed records waits for
+    /// anything.
+    pub fn end_transactions(
+        &mut self,
+        model: &mut Model,
+        producers: &mut [Producer],
+        rng: &mut SimRng,
+    ) -> Verdict {
+        for client in 0..model.clients.len() {
+            let Client { epoch, phase, .. } = model.clients[client];
+            match phase {
+                Phase::Idle => continue,
+                Phase::Open { .. } => self.send_marker(client, Outcome::Abort, epoch + 1, model),
+                Phase::Ending { outcome, epoch, .. } => {
+                    self.send_marker(client, outcome, epoch, model);
+                }
+            }
+            self.settle(model, producers, rng)?;
+            let Client { pid, phase, .. } = model.clients[client];
+            if phase != Phase::Idle {
+                return Err(format!("the transaction of {pid} does not end: {phase:?}"));
+            }
+        }
+        for partition in 0..self.plan.partitions {
+            let (stable, end) = (self.last_stable(partition), self.high_watermark(partition));
+            if stable != end {
+                return Err(format!(
+                    "p{partition}: every transaction has ended, and the LastStableOffset is @{stable} of @{end}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn step_client(&mut self, client: usize, model: &mut Model, rng: &mut SimRng) -> Verdict {
