@@ -428,10 +428,13 @@ fn slow_login_has_a_deadline() {
     let mut client = broker.connect();
     let begun = Instant::now();
     client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    client.stream.write_all(&256_i32.to_be_bytes()).unwrap();
     loop {
         let sent = client.stream.write_all(&[0]);
         let closed = matches!(client.stream.read(&mut [0]), Ok(0)) || sent.is_err();
         if closed {
+            assert!(begun.elapsed() > Duration::from_secs(20), "it was not the deadline");
+            assert!(broker.logs("its login took too long"));
             break;
         }
         assert!(begun.elapsed() < Duration::from_secs(40));
