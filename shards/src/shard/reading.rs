@@ -155,6 +155,11 @@ impl ShardState {
     }
 
     fn keep_open(&mut self, slot: Slot, segment: SegmentId, file: &Arc<OpenSegment>) {
+        // Of one that was deleted or replaced during the look the space would not come back.
+        let log = self.partitions.get(slot);
+        if log.is_none_or(|log| log.segments.get(segment).is_none()) {
+            return;
+        }
         let files = &mut self.reads.files;
         if files.iter().any(|(s, id, _)| *s == slot && *id == segment) {
             return;
