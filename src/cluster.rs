@@ -15,6 +15,7 @@ pub mod image;
 pub mod limits;
 pub mod plan;
 pub mod producer_ids;
+mod rules;
 pub mod scram_change;
 pub mod store;
 pub mod topic_directories;

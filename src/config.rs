@@ -8,6 +8,7 @@
 //! default. What clients change while the broker runs is stored with the metadata and is stronger
 //! than all of these.
 
+mod authorizer;
 pub mod broker;
 pub mod file;
 pub mod group;
@@ -22,6 +23,7 @@ pub mod topic;
 pub mod topic_table;
 mod transactions;
 
+pub use authorizer::STANDARD as STANDARD_AUTHORIZER;
 pub use broker::{BROKER_SETTINGS, BrokerConfig, broker_setting};
 pub use group::{GROUP_SETTINGS, GroupConfig, GroupSettingError, group_setting};
 pub use listeners::{Endpoint, Listener};
@@ -167,6 +169,7 @@ impl Config {
             panic!("node.id passed its check with the value {node_id:?}");
         };
         group::check_start(&value).map_err(ConfigError)?;
+        warnings.extend(authorizer::check_start(&value).map_err(ConfigError)?);
         Ok(Config {
             node_id,
             data_dir: PathBuf::from(data_dir),

@@ -27,4 +27,4 @@ pub mod metrics;
 pub mod offsets;
 pub mod partition;
 pub mod placement;
-mod topics;
+pub mod topics;

@@ -87,6 +87,7 @@ fn serve(config: Config, began: Instant) -> Result<(), Sentence> {
     };
     let image = MetadataImage::new(Arc::new(start), &stored);
     image.group_configs().tell_of_leftovers(&image.broker);
+    image.tell_of_idle_rules();
     let (seats, post) = mesh::<CoreOrder>(cpus.len());
     let (group_seats, _) = mesh::<GroupOrder>(cpus.len());
     let (transaction_seats, _) = mesh::<TransactionOrder>(cpus.len());

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may fail and wait")]
 
+#[path = "broker/acls.rs"]
+mod acls;
 #[path = "broker/admin.rs"]
 mod admin;
 #[path = "broker/admin_coordinators.rs"]

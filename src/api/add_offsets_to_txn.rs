@@ -1,12 +1,14 @@
 //! AddOffsetsToTxn (key 25): adds the partition that keeps a group's offsets to a transaction. KIP-98.
 
-use super::groups::make_offsets_topic;
+use super::groups::{allowed, make_offsets_topic};
 use super::transactions::{fenced_as, identity, patience};
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::group::placement::{OFFSETS_TOPIC, partition_of};
 use crate::txn::ask::Add;
 use crate::txn::transaction::Protocol;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use std::num::NonZeroU32;
 
@@ -21,6 +23,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 async fn add(call: &Call, request: &AddOffsetsToTxnRequest<'_>) -> Result<ErrorCode, ErrorCode> {
+    let id = Resource::TransactionalId(request.transactional_id);
+    call.allowed(&call.image(), AclOperation::Write, id)?;
+    allowed(call, AclOperation::Read, request.group_id)?;
     if request.transactional_id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }

@@ -4,17 +4,20 @@
 //! Up to version 3 a client speaks of its own transaction. From version 4 on brokers speak of those of
 //! their clients, many at a time.
 
-use super::topics::is_internal;
+use super::topics::{by_name, is_internal, named, partition};
 use super::transactions::{fenced_as, identity, patience};
 use super::{Answer, Call, Close};
-use crate::cluster::image::MetadataImage;
+use crate::authorizer::Resource;
+use crate::cluster::image::{MetadataImage, Topic};
 use crate::txn::ask::{Add, Ask};
 use crate::txn::transaction::{Identity, Participant, Protocol};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::add_partitions_to_txn::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult, AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult,
 };
+use std::sync::Arc;
 
 /// Version from which clients know PRODUCER_FENCED.
 const FENCED_SINCE: i16 = 2;
@@ -43,6 +46,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
             results_by_topic_v3_and_below,
             ..Default::default()
         });
+    }
+    let by_broker = AclOperation::ClusterAction;
+    if let Err(code) = call.allowed(&call.image(), by_broker, Resource::Cluster) {
+        let error_code = code.into();
+        return call.respond(&AddPartitionsToTxnResponse { error_code, ..Default::default() });
     }
     let mut results_by_transaction = Vec::with_capacity(request.transactions.len());
     for transaction in &request.transactions {
@@ -85,8 +93,22 @@ async fn results<'a>(
 async fn codes(call: &Call, wanted: &Wanted<'_, '_>) -> Vec<ErrorCode> {
     let partitions = participants(wanted.topics);
     let image = call.image();
-    let mut unknown: Vec<ErrorCode> =
-        partitions.iter().map(|partition| known(call, &image, partition)).collect();
+    if call.version < BROKERS_SINCE {
+        let id = Resource::TransactionalId(wanted.transactional_id);
+        if let Err(code) = call.allowed(&image, AclOperation::Write, id) {
+            return vec![code; partitions.len()];
+        }
+    }
+    let mut unknown: Vec<ErrorCode> = Vec::with_capacity(partitions.len());
+    for topic in wanted.topics {
+        let found = writable(call, &image, topic.name);
+        unknown.extend(
+            topic
+                .partitions
+                .iter()
+                .map(|index| partition(found, *index).err().unwrap_or(ErrorCode::None)),
+        );
+    }
     if unknown.iter().any(|code| !code.is_none()) {
         for code in unknown.iter_mut().filter(|code| code.is_none()) {
             *code = ErrorCode::OperationNotAttempted;
@@ -115,14 +137,17 @@ fn participants(topics: &[AddPartitionsToTxnTopic<'_>]) -> Vec<Participant> {
     all.collect()
 }
 
-/// Clients may not write to the broker's own topics.
-fn known(call: &Call, image: &MetadataImage, (topic, index): &Participant) -> ErrorCode {
-    if call.version < BROKERS_SINCE && is_internal(topic) {
-        return ErrorCode::TopicAuthorizationFailed;
-    }
-    match image.topic_by_name(topic).and_then(|topic| topic.partition(*index)) {
-        Some(_) => ErrorCode::None,
-        None => ErrorCode::UnknownTopicOrPartition,
+/// A topic that a client may write to; never one of the broker's own. Brokers ask for clients that were
+/// asked for their rights.
+fn writable<'i>(
+    call: &Call,
+    image: &'i MetadataImage,
+    topic: &str,
+) -> Result<&'i Arc<Topic>, ErrorCode> {
+    match call.version {
+        BROKERS_SINCE.. => by_name(image, topic),
+        _ if is_internal(topic) => Err(ErrorCode::TopicAuthorizationFailed),
+        _ => named(call, image, AclOperation::Write, topic),
     }
 }
 

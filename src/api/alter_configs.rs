@@ -20,7 +20,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         Ok(ConfigChange::All(pairs.collect()))
     });
     let changes = changes.collect();
-    let outcomes = alter(&call.core.controller, &asked, changes, request.validate_only).await;
+    let outcomes = alter(call, &asked, changes, request.validate_only).await;
     let responses = asked.iter().zip(&outcomes).map(|((kind, name), (code, message))| {
         AlterConfigsResourceResponse {
             error_code: code.number(),

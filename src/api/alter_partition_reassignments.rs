@@ -1,9 +1,12 @@
 //! AlterPartitionReassignments (key 45): moves replicas between brokers, or stops that. KIP-455.
 
+use super::rights::REFUSED;
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::Resource;
 use crate::cluster::image::MetadataImage;
 use crate::cluster::plan::check_replicas;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ReassignablePartition,
     ReassignablePartitionResponse, ReassignableTopicResponse,
@@ -13,11 +16,15 @@ use crate::wire::messages::alter_partition_reassignments::{
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: AlterPartitionReassignmentsRequest<'_> = call.request()?;
     let image = call.image();
+    let may = call.allowed(&image, AclOperation::Alter, Resource::Cluster);
     let outcomes: Vec<Vec<(ErrorCode, Option<String>)>> = request
         .topics
         .iter()
         .map(|topic| {
-            let outcome = |asked| outcome(&image, topic.name, asked);
+            let outcome = |asked| match may {
+                Ok(()) => outcome(&image, topic.name, asked),
+                Err(code) => (code, Some(REFUSED.to_owned())),
+            };
             topic.partitions.iter().map(outcome).collect()
         })
         .collect();
@@ -36,7 +43,8 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
     });
     call.respond(&AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
-        error_message: None,
+        error_code: may.err().map_or(0, ErrorCode::number),
+        error_message: may.is_err().then_some(REFUSED),
         responses: topics.collect(),
         ..Default::default()
     })

@@ -2,7 +2,9 @@
 
 use super::topics::{by_name, partition};
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::alter_replica_log_dirs::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult, AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -16,13 +18,14 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
     let image = call.image();
     // One answer a partition, though several directories may be asked for it: the last counts.
     let mut outcomes: BTreeMap<&str, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    let may = call.allowed(&image, AclOperation::Alter, Resource::Cluster);
     for dir in &request.dirs {
         let known = Path::new(dir.path) == call.core.data_dir;
         for asked in &dir.topics {
             let topic = by_name(&image, asked.name);
             for index in &asked.partitions {
-                let code = match partition(topic, *index) {
-                    _ if !known => ErrorCode::LogDirNotFound,
+                let code = match may.and(partition(topic, *index)) {
+                    _ if may.is_ok() && !known => ErrorCode::LogDirNotFound,
                     Ok(_) => ErrorCode::None,
                     Err(code) => code,
                 };

@@ -1,7 +1,10 @@
 //! AlterUserScramCredentials (key 51): sets and deletes what users log in with. KIP-554.
 
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::{Resource, ResourceKind};
+use crate::cluster::change::Refused;
 use crate::cluster::scram_change::{ScramAlteration, Upsertion};
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::alter_user_scram_credentials::{
     AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
@@ -27,7 +30,12 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     });
     let alterations: Vec<_> = deletions.chain(upsertions).collect();
     let names: BTreeSet<String> = alterations.iter().map(|one| one.user.clone()).collect();
-    let outcomes = match call.core.controller.alter_scram(alterations).await {
+    let may = call.may(&call.image(), AclOperation::Alter, Resource::Cluster);
+    let altered = match may {
+        true => call.core.controller.alter_scram(alterations).await,
+        false => Err(Refused::NotAllowed { kind: ResourceKind::Cluster }),
+    };
+    let outcomes = match altered {
         Ok(outcomes) => outcomes,
         Err(refused) => names.into_iter().map(|user| (user, Err(refused.clone()))).collect(),
     };

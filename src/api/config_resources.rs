@@ -1,10 +1,12 @@
 //! What settings belong to, as DescribeConfigs, AlterConfigs and IncrementalAlterConfigs name it.
 
-use super::error_codes;
+use super::{Call, error_codes};
+use crate::authorizer::Resource as Object;
 use crate::cluster::change::{ConfigChange, ConfigTarget, Refused};
-use crate::cluster::controller_task::ControllerHandle;
+use crate::cluster::image::MetadataImage;
 use crate::cluster::plan::doubles;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 
 pub const TOPIC: i8 = 2;
 pub const BROKER: i8 = 4;
@@ -46,6 +48,26 @@ impl<'a> Resource<'a> {
     }
 }
 
+/// Whether the caller may do `operation` with what settings belong to: a broker's are the cluster's. A
+/// kind of resource that has none is refused for that.
+pub fn allowed(
+    call: &Call,
+    image: &MetadataImage,
+    operation: AclOperation,
+    (kind, name): (i8, &str),
+) -> Result<(), Refused> {
+    let resource = match kind {
+        TOPIC => Object::Topic(name),
+        GROUP => Object::Group(name),
+        BROKER => Object::Cluster,
+        _ => return Ok(()),
+    };
+    match call.may(image, operation, resource) {
+        true => Ok(()),
+        false => Err(Refused::NotAllowed { kind: resource.kind() }),
+    }
+}
+
 impl From<Resource<'_>> for ConfigTarget {
     fn from(resource: Resource<'_>) -> ConfigTarget {
         match resource {
@@ -59,11 +81,12 @@ impl From<Resource<'_>> for ConfigTarget {
 /// Carries out what both kinds of change come down to; a code and a text for each resource, in
 /// order. `asked` is kind and name of each, `changes` what each should become.
 pub async fn alter(
-    controller: &ControllerHandle,
+    call: &Call,
     asked: &[(i8, &str)],
     changes: Vec<Result<ConfigChange, Refused>>,
     validate_only: bool,
 ) -> Vec<(ErrorCode, Option<String>)> {
+    let image = call.image();
     let twice = doubles(asked.iter());
     let targets: Vec<Result<(ConfigTarget, ConfigChange), Refused>> = asked
         .iter()
@@ -73,12 +96,13 @@ pub async fn alter(
                 let what = "Each resource must appear at most once.".to_owned();
                 return Err(Refused::Request { what });
             }
+            allowed(call, &image, AclOperation::AlterConfigs, *one)?;
             Ok((Resource::parse(one.0, one.1)?.into(), change?))
         })
         .collect();
     let sent: Vec<(ConfigTarget, ConfigChange)> = targets.iter().flatten().cloned().collect();
     let count = sent.len();
-    let answers = match controller.alter_configs(sent, validate_only).await {
+    let answers = match call.core.controller.alter_configs(sent, validate_only).await {
         Ok(answers) => answers,
         Err(refused) => vec![Err(refused); count],
     };

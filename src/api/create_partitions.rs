@@ -2,7 +2,10 @@
 
 use super::topics::firsts;
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::{Resource, ResourceKind};
 use crate::cluster::change::{MorePartitions, Refused};
+use crate::cluster::plan::doubles;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic,
     CreatePartitionsTopicResult,
@@ -10,13 +13,28 @@ use crate::wire::messages::create_partitions::{
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: CreatePartitionsRequest<'_> = call.request()?;
-    let more: Vec<MorePartitions> = request.topics.iter().map(more).collect();
+    let allowed = allowed(call, &request);
+    let more: Vec<MorePartitions> = request
+        .topics
+        .iter()
+        .zip(&allowed)
+        .filter(|(_, may)| **may)
+        .map(|(t, _)| more(t))
+        .collect();
     let count = more.len();
     let change = call.core.controller.create_partitions(more, request.validate_only);
     let answers = match call.in_time(request.timeout_ms, change).await {
         Ok(answers) => answers,
         Err(refused) => vec![Err(refused); count],
     };
+    let mut answers = answers.into_iter();
+    let answers: Vec<Result<(), Refused>> = allowed
+        .into_iter()
+        .map(|may| match may {
+            true => answers.next().unwrap_or(Err(Refused::Stopping)),
+            false => Err(Refused::NotAllowed { kind: ResourceKind::Topic }),
+        })
+        .collect();
     let texts: Vec<Option<String>> =
         answers.iter().map(|answer| answer.as_ref().err().map(Refused::to_string)).collect();
     let is_first = firsts(request.topics.iter().map(|topic| topic.name));
@@ -30,6 +48,14 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
     });
     call.respond(&CreatePartitionsResponse { results: results.collect(), ..Default::default() })
+}
+
+/// Whether the caller may alter each topic. One that is named twice is refused for that.
+fn allowed(call: &Call, request: &CreatePartitionsRequest<'_>) -> Vec<bool> {
+    let image = call.image();
+    let twice = doubles(request.topics.iter().map(|topic| topic.name));
+    let may = |name| call.may(&image, AclOperation::Alter, Resource::Topic(name));
+    request.topics.iter().map(|topic| twice.contains(topic.name) || may(topic.name)).collect()
 }
 
 fn more(topic: &CreatePartitionsTopic<'_>) -> MorePartitions {

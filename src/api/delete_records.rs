@@ -3,10 +3,11 @@
 //! Every topic is one to delete from; those that are compacted only, which Apache Kafka refuses with
 //! POLICY_VIOLATION, cannot be made here.
 
-use super::topics::{by_name, is_internal, partition};
+use super::topics::{is_internal, named, partition};
 use super::{Answer, Call, Close, error_codes};
-use crate::cluster::image::MetadataImage;
+use crate::cluster::image::Topic;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::delete_records::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
     DeleteRecordsTopicResult,
@@ -14,6 +15,7 @@ use crate::wire::messages::delete_records::{
 use millstream_io::units::Offset;
 use millstream_shards::deletion::{DeleteBefore, Deletion};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
@@ -23,8 +25,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let mut deletions = Vec::new();
     let mut planned = Vec::new();
     for topic in &topics {
+        let found = named(call, &image, AclOperation::Delete, topic.name);
         for (index, offset) in &topic.partitions {
-            let deletion = deletion(&image, topic.name, *index, *offset);
+            let deletion = deletion(found, *index, *offset);
             planned.push(deletion.map(|deletion| deletions.push(deletion)));
         }
     }
@@ -79,13 +82,12 @@ fn merged<'a>(request: &DeleteRecordsRequest<'a>) -> Vec<Asked<'a>> {
 }
 
 fn deletion(
-    image: &MetadataImage,
-    topic: &str,
+    topic: Result<&Arc<Topic>, ErrorCode>,
     index: i32,
     offset: i64,
 ) -> Result<Deletion, ErrorCode> {
-    let at = partition(by_name(image, topic), index)?;
-    if is_internal(topic) {
+    let at = partition(topic, index)?;
+    if is_internal(&topic?.name) {
         return Err(ErrorCode::InvalidTopicException);
     }
     let before = match offset {

@@ -2,9 +2,11 @@
 
 use super::topics::{firsts, topic_id, uuid};
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::{Resource, ResourceKind};
 use crate::cluster::change::{Refused, TopicRef};
 use crate::cluster::image::Topic;
 use crate::cluster::plan::doubles;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
@@ -21,7 +23,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
         _ => request.topics,
     };
-    let checked = checked(call, &asked);
+    let mut checked = checked(call, &asked);
+    let shown_names = refuse_what_may_not_be_deleted(call, &asked, &mut checked);
     let refs: Vec<TopicRef> = checked.iter().flatten().cloned().collect();
     let change = call.core.controller.delete_topics(refs.clone());
     let deleted = match call.in_time(timeout_ms, change).await {
@@ -36,11 +39,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let messages: Vec<Option<String>> =
         results.iter().map(|result| result.as_ref().err().map(Refused::to_string)).collect();
     let is_first = firsts(asked.iter().map(|asked| (asked.name, asked.topic_id)));
-    let answered = asked.iter().zip(&results).zip(&messages).zip(is_first);
+    let answered = asked.iter().zip(&results).zip(&messages).zip(&shown_names).zip(is_first);
     let answered = answered.filter(|(_, is_first)| *is_first);
-    let responses = answered.map(|(((asked, result), message), _)| {
+    let responses = answered.map(|((((asked, result), message), shown), _)| {
         let topic = result.as_ref().ok();
-        let name = asked.name.or_else(|| topic.map(|topic| &*topic.name));
+        let name = asked.name.or_else(|| topic.map(|topic| &*topic.name)).or(shown.as_deref());
         DeletableTopicResult {
             name: if call.version >= 6 { name } else { Some(name.unwrap_or_default()) },
             topic_id: topic.map_or(asked.topic_id, |topic| uuid(topic.id)),
@@ -74,6 +77,43 @@ fn checked(call: &Call, asked: &[DeleteTopicState<'_>]) -> Vec<Result<TopicRef, 
         (None, false) => Ok(TopicRef::Id(topic_id(state.topic_id))),
     };
     asked.iter().map(one).collect()
+}
+
+/// Refuses in `checked` what the caller may not delete: the cluster's right stands for all. Gives the
+/// names of refused topics that were asked for by id and that the caller may see. Whether a topic
+/// exists that it may not see is not told of its name.
+fn refuse_what_may_not_be_deleted(
+    call: &Call,
+    asked: &[DeleteTopicState<'_>],
+    checked: &mut [Result<TopicRef, Refused>],
+) -> Vec<Option<Arc<str>>> {
+    let image = call.image();
+    let mut shown = vec![None; asked.len()];
+    if call.may_see(&image, AclOperation::Delete, Resource::Cluster) {
+        return shown;
+    }
+    for ((state, checked), shown) in asked.iter().zip(checked).zip(&mut shown) {
+        let by_id = match (&*checked, state.name) {
+            (Err(_), _) => continue,
+            (Ok(_), Some(name)) => {
+                let may = |operation| call.may(&image, operation, Resource::Topic(name));
+                let is_there = image.topic_by_name(name).is_some();
+                if !may(AclOperation::Describe) || is_there && !may(AclOperation::Delete) {
+                    *checked = Err(Refused::NotAllowed { kind: ResourceKind::Topic });
+                }
+                continue;
+            }
+            (Ok(_), None) => image.topic_by_id(topic_id(state.topic_id)),
+        };
+        let Some(topic) = by_id else { continue };
+        let resource = Resource::Topic(&topic.name);
+        if !call.may(&image, AclOperation::Delete, resource) {
+            let may_see = call.may_see(&image, AclOperation::Describe, resource);
+            *shown = may_see.then(|| topic.name.clone());
+            *checked = Err(Refused::NotAllowed { kind: ResourceKind::Topic });
+        }
+    }
+    shown
 }
 
 /// Clients of version 1 and 2 do not know TOPIC_DELETION_DISABLED.

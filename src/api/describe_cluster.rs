@@ -1,6 +1,6 @@
 //! DescribeCluster (key 60): the brokers. KIP-700, KIP-919.
 
-use super::{Answer, Call, Close, rights};
+use super::{Answer, Call, Close};
 use crate::wire::ErrorCode;
 use crate::wire::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
@@ -46,7 +46,7 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
         cluster_id: &image.start.cluster_id,
         controller_id: image.node_id().get(),
         brokers: brokers.collect(),
-        cluster_authorized_operations: rights::on_cluster(asked),
+        cluster_authorized_operations: call.rights_on_cluster(&image, asked),
         ..Default::default()
     })
 }

@@ -1,6 +1,6 @@
 //! DescribeConfigs (key 32): settings with their sources. KIP-133, KIP-226, KIP-569, KIP-848.
 
-use super::config_resources::{BROKER, GROUP, Resource, TOPIC};
+use super::config_resources::{BROKER, GROUP, Resource, TOPIC, allowed};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::change::Refused;
 use crate::cluster::image::{BrokerSource, MetadataImage};
@@ -11,6 +11,7 @@ use crate::config::topic_table::coarser;
 use crate::config::{
     BROKER_SETTINGS, Change, GROUP_SETTINGS, Setting, TOPIC_SETTINGS, group, topic,
 };
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -34,8 +35,15 @@ const fn source_code(source: BrokerSource) -> i8 {
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeConfigsRequest<'_> = call.request()?;
     let image = call.image();
-    let described: Vec<Result<Vec<Entry<'_>>, Refused>> =
-        request.resources.iter().map(|resource| entries(&image, resource)).collect();
+    let described: Vec<Result<Vec<Entry<'_>>, Refused>> = request
+        .resources
+        .iter()
+        .map(|resource| {
+            let named = (resource.resource_type, resource.resource_name);
+            allowed(call, &image, AclOperation::DescribeConfigs, named)?;
+            entries(&image, resource)
+        })
+        .collect();
     let messages: Vec<String> = described
         .iter()
         .map(|described| described.as_ref().err().map(Refused::to_string).unwrap_or_default())

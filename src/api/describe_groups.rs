@@ -1,10 +1,12 @@
 //! DescribeGroups (key 15): classic groups with their members.
 
-use super::groups::ask;
+use super::groups::{allowed, ask};
 use super::{Answer, Call, Close, rights};
+use crate::authorizer::Resource;
 use crate::group::ask::Ask;
 use crate::group::classic::{Description, MemberDescription};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
@@ -16,12 +18,15 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeGroupsRequest<'_> = call.request()?;
     let mut found = Vec::with_capacity(request.groups.len());
     for group in &request.groups {
-        let described = match call.core.groups.partition(group) {
-            Some(_) => ask(call, group, Ask::Describe).await,
-            None => Ok(None),
+        let checked = allowed(call, AclOperation::Describe, group);
+        let described = match (checked, call.core.groups.partition(group)) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(_)) => ask(call, group, Ask::Describe).await,
+            (Ok(()), None) => Ok(None),
         };
         found.push(described);
     }
+    let image = call.image();
     let groups = request.groups.iter().zip(&found).map(|(group, found)| {
         let mut shown = match found {
             Ok(Some(described)) => described_group(group, described),
@@ -32,7 +37,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         };
         if call.version >= 3 {
             let asked = request.include_authorized_operations && shown.error_code == 0;
-            shown.authorized_operations = rights::on_group(asked);
+            shown.authorized_operations = match asked {
+                true => call.rights_on(&image, Resource::Group(group)),
+                false => rights::NOT_ASKED,
+            };
         }
         shown
     });

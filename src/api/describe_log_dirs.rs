@@ -1,8 +1,10 @@
 //! DescribeLogDirs (key 35): bytes on disk. KIP-113, KIP-827.
 
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::Resource;
 use crate::cluster::image::Topic;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
     DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -14,6 +16,9 @@ use std::sync::Arc;
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeLogDirsRequest<'_> = call.request()?;
     let image = call.image();
+    if let Err(code) = call.allowed(&image, AclOperation::Describe, Resource::Cluster) {
+        return call.respond(&refused(call, code));
+    }
     let wanted: Vec<(Arc<Topic>, Vec<TopicPartition>)> = match &request.topics {
         None => image.topics().map(|t| (t.clone(), t.all_partitions().collect())).collect(),
         Some(topics) => topics
@@ -63,4 +68,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         usable_bytes: space.map_or(-1, |(_, usable)| bytes(usable)),
     };
     call.respond(&DescribeLogDirsResponse { results: vec![result], ..Default::default() })
+}
+
+/// Before version 3 there is no place for the error, and the answer has no directory.
+fn refused(call: &Call, code: ErrorCode) -> DescribeLogDirsResponse<'static> {
+    let code = if call.version < 3 { ErrorCode::None } else { code };
+    DescribeLogDirsResponse { error_code: code.into(), ..Default::default() }
 }

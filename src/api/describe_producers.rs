@@ -1,8 +1,10 @@
 //! DescribeProducers (key 61): whom the partitions remember. KIP-664.
 
-use super::topics::{by_name, partition};
+use super::topics::{named, partition};
 use super::{Answer, Call, Close, error_codes};
+use crate::cluster::topic_name::check_topic_name;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,
     TopicResponse,
@@ -17,7 +19,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         .topics
         .iter()
         .flat_map(|topic| {
-            let found = by_name(&image, topic.name);
+            // A name that no topic can have is told as such, as Apache Kafka does.
+            let found = match check_topic_name(topic.name) {
+                Err(_) => Err(ErrorCode::InvalidTopicException),
+                Ok(()) => named(call, &image, AclOperation::Read, topic.name),
+            };
             topic.partition_indexes.iter().map(move |index| partition(found, *index))
         })
         .collect();

@@ -2,10 +2,12 @@
 
 use super::limits::PARTITIONS_PER_BREATH;
 use super::topics::{is_internal, uuid};
-use super::{Answer, Call, Close, rights};
+use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::cluster::image::{MetadataImage, Topic};
 use crate::cluster::topic_name::check_topic_name;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
@@ -26,10 +28,12 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         return call.respond(&refused_cursor(&request));
     }
     let mut page = Page {
+        call,
         image: &image,
         room: page_size(request.response_partition_limit, image.broker.described_partitions_max),
         topics: Vec::new(),
         next: None,
+        hidden: Vec::new(),
     };
     let start = from.map_or("", |cursor| cursor.topic_name);
     let first = |name: &str| match from {
@@ -38,7 +42,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     };
     if request.topics.is_empty() {
         for (index, topic) in image.topics_from(start).enumerate() {
-            if !page.add(&topic.name, Some(topic), first(&topic.name)) {
+            let is_shown =
+                call.may_see(&image, AclOperation::Describe, Resource::Topic(&topic.name));
+            if is_shown && !page.add(&topic.name, Some(topic), first(&topic.name)) {
                 break;
             }
             if index % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1 {
@@ -47,13 +53,20 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
     } else {
         let names: BTreeSet<&str> = request.topics.iter().map(|topic| topic.name).collect();
-        for name in names.range(start..) {
+        let may = |name| call.may(&image, AclOperation::Describe, Resource::Topic(name));
+        let (names, hidden): (Vec<&str>, Vec<&str>) =
+            names.range(start..).copied().partition(|name| may(name));
+        page.hidden = hidden;
+        for name in names {
             if !page.add(name, image.topic_by_name(name), first(name)) {
                 break;
             }
         }
     }
-    let Page { topics, next, .. } = page;
+    let Page { mut topics, next, hidden, .. } = page;
+    // Whether they exist is not told.
+    topics
+        .extend(hidden.into_iter().map(|name| refused(name, ErrorCode::TopicAuthorizationFailed)));
     call.respond(&DescribeTopicPartitionsResponse {
         topics,
         next_cursor: next,
@@ -78,10 +91,13 @@ fn refused_cursor<'r>(
 
 /// The answer as far as it is filled.
 struct Page<'a> {
+    call: &'a Call,
     image: &'a MetadataImage,
     room: u32,
     topics: Vec<Described<'a>>,
     next: Option<Cursor<'a>>,
+    /// Names that were asked for and that the caller may not describe.
+    hidden: Vec<&'a str>,
 }
 
 impl<'a> Page<'a> {
@@ -92,8 +108,7 @@ impl<'a> Page<'a> {
                 Ok(()) => ErrorCode::UnknownTopicOrPartition,
                 Err(_) => ErrorCode::InvalidTopicException,
             };
-            let error_code = code.into();
-            self.topics.push(Described { error_code, name: Some(name), ..Default::default() });
+            self.topics.push(refused(name, code));
             return true;
         };
         let left = topic.partitions.saturating_sub(first);
@@ -102,7 +117,7 @@ impl<'a> Page<'a> {
             return false;
         }
         let taken = left.min(self.room);
-        self.topics.push(described(self.image, topic, first, taken));
+        self.topics.push(described(self, topic, first, taken));
         self.room -= taken;
         if taken < left {
             self.next = Some(cursor(name, first + taken));
@@ -116,8 +131,12 @@ fn cursor(topic_name: &str, partition: u32) -> Cursor<'_> {
     Cursor { topic_name, partition_index: i32::try_from(partition).unwrap_or(i32::MAX) }
 }
 
-fn described<'a>(image: &MetadataImage, topic: &'a Topic, first: u32, count: u32) -> Described<'a> {
-    let node = image.node_id().get();
+fn refused(name: &str, code: ErrorCode) -> Described<'_> {
+    Described { error_code: code.into(), name: Some(name), ..Default::default() }
+}
+
+fn described<'a>(page: &Page<'_>, topic: &'a Topic, first: u32, count: u32) -> Described<'a> {
+    let node = page.image.node_id().get();
     let skip = usize::try_from(first).unwrap_or(usize::MAX);
     let take = usize::try_from(count).unwrap_or(usize::MAX);
     let partition =
@@ -136,7 +155,7 @@ fn described<'a>(image: &MetadataImage, topic: &'a Topic, first: u32, count: u32
         topic_id: uuid(topic.id),
         is_internal: is_internal(&topic.name),
         partitions: topic.all_partitions().skip(skip).take(take).map(partition).collect(),
-        topic_authorized_operations: rights::on_topic(true),
+        topic_authorized_operations: page.call.rights_on(page.image, Resource::Topic(&topic.name)),
         ..Default::default()
     }
 }

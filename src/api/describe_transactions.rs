@@ -1,8 +1,10 @@
 //! DescribeTransactions (key 65): transactional ids as they are. KIP-664.
 
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::txn::ask::{Ask, Description};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_transactions::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData, TransactionState,
 };
@@ -12,7 +14,14 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeTransactionsRequest<'_> = call.request()?;
     let mut found = Vec::with_capacity(request.transactional_ids.len());
     for id in &request.transactional_ids {
-        found.push((*id, describe(call, id).await));
+        let mut described = describe(call, id).await;
+        if let Ok(described) = &mut described {
+            let image = call.image();
+            let may =
+                |topic: &str| call.may_see(&image, AclOperation::Describe, Resource::Topic(topic));
+            described.partitions.retain(|(topic, _)| may(topic));
+        }
+        found.push((*id, described));
     }
     let states = found.iter().map(|(id, found)| state(id, found));
     let transaction_states = states.collect();
@@ -20,6 +29,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 async fn describe(call: &Call, id: &str) -> Result<Description, ErrorCode> {
+    call.allowed(&call.image(), AclOperation::Describe, Resource::TransactionalId(id))?;
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }

@@ -1,10 +1,13 @@
 //! DescribeUserScramCredentials (key 50): which users have which credentials, never the credentials
 //! themselves. KIP-554.
 
+use super::rights::REFUSED;
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::cluster::plan::doubles;
 use crate::login::scram::users::UserCredentials;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::describe_user_scram_credentials::{
     CredentialInfo, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -15,6 +18,13 @@ use std::collections::BTreeSet;
 pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: DescribeUserScramCredentialsRequest<'_> = call.request()?;
     let image = call.image();
+    if let Err(code) = call.allowed(&image, AclOperation::Describe, Resource::Cluster) {
+        return call.respond(&DescribeUserScramCredentialsResponse {
+            error_code: code.number(),
+            error_message: Some(REFUSED),
+            ..Default::default()
+        });
+    }
     let users = image.scram();
     let asked = request.users.unwrap_or_default();
     let twice = doubles(asked.iter().map(|user| user.name));

@@ -1,8 +1,11 @@
 //! ElectLeaders (key 43): brings back preferred leaders, or any at all. KIP-460.
 
+use super::rights::REFUSED;
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::cluster::image::MetadataImage;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
@@ -19,8 +22,13 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
     let request: ElectLeadersRequest<'_> = call.request()?;
     let image = call.image();
     let known = matches!(request.election_type, PREFERRED | UNCLEAN);
+    let may = call.allowed(&image, AclOperation::Alter, Resource::Cluster);
     let error = if known { ErrorCode::None } else { ErrorCode::InvalidRequest };
+    let error = may.err().unwrap_or(error);
     let Some(asked) = &request.topic_partitions else {
+        if may.is_err() {
+            return respond(call, error, Vec::new());
+        }
         let topics = image.topics().map(|topic| ReplicaElectionResult {
             topic: &topic.name,
             partition_result: Vec::new(),
@@ -33,6 +41,7 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
         .iter()
         .map(|topic| {
             let outcome = |index: &i32| match known {
+                _ if may.is_err() => (*index, error, REFUSED.to_owned()),
                 true => outcome(&image, topic.topic, *index),
                 false => {
                     let message = format!("Unknown election type {}", request.election_type);

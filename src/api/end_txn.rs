@@ -5,9 +5,11 @@
 
 use super::transactions::{ask_for_identity, fenced_as, identity};
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::txn::ask::{Ask, End};
 use crate::txn::transaction::{Identity, Outcome, Protocol};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 
 /// Version from which clients know PRODUCER_FENCED.
@@ -31,6 +33,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 async fn end(call: &Call, request: &EndTxnRequest<'_>) -> Result<Identity, ErrorCode> {
+    let id = Resource::TransactionalId(request.transactional_id);
+    call.allowed(&call.image(), AclOperation::Write, id)?;
     if request.transactional_id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }

@@ -29,6 +29,7 @@ pub fn of_refused(refused: &Refused) -> ErrorCode {
         Refused::TooMany { .. } => ErrorCode::PolicyViolation,
         Refused::Credential(bad) => of_credential(*bad),
         Refused::NameNotFree { .. } => ErrorCode::KafkaStorageError,
+        Refused::NotAllowed { kind } => super::rights::refusal(*kind),
         Refused::Store(error) => of_store(error),
         Refused::TimedOut { .. } => ErrorCode::RequestTimedOut,
         Refused::Busy => ErrorCode::ThrottlingQuotaExceeded,

@@ -8,14 +8,17 @@ mod response;
 use super::fetch_session::{Context, FINAL_EPOCH, Request as SessionRequest, TopicLabel, Wanted};
 use super::topics::{by_id, by_name, current_epoch, partition};
 use super::{Answer, Call, Close, error_codes};
-use crate::cluster::image::MetadataImage;
+use crate::authorizer::Resource;
+use crate::cluster::image::{MetadataImage, Topic};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::fetch::{FetchRequest, FetchTopic};
 use millstream_io::clock::Clock;
 use millstream_io::units::{LeaderEpoch, Offset};
 use millstream_shards::message::{Isolation, Read, ReadLimits, ReadPlan, Want};
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the partitions of a fetch came to, in the order of [`Wanted`].
@@ -38,7 +41,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         | Context::Incremental { wanted, .. } => wanted,
     };
     let outcomes = match is_follower(&request) {
-        true => wanted.iter().map(|_| Err(ErrorCode::NotLeaderOrFollower)).collect(),
+        true => {
+            let refused = as_follower(call);
+            wanted.iter().map(|_| Err(refused)).collect()
+        }
         false => Fetching::new(call, &request, wanted, isolation).run().await,
     };
     response::respond(call, &context, outcomes)
@@ -47,6 +53,13 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 /// Replicas fetch with their number; this broker has none.
 fn is_follower(request: &FetchRequest<'_>) -> bool {
     request.replica_id >= 0 || request.replica_state.replica_id >= 0
+}
+
+fn as_follower(call: &Call) -> ErrorCode {
+    match call.may(&call.image(), AclOperation::ClusterAction, Resource::Cluster) {
+        true => ErrorCode::NotLeaderOrFollower,
+        false => ErrorCode::TopicAuthorizationFailed,
+    }
 }
 
 fn open_session(call: &Call, request: &FetchRequest<'_>) -> Result<Context, ErrorCode> {
@@ -145,10 +158,11 @@ impl<'c> Fetching<'c> {
     /// One plan of all partitions, as of now.
     async fn read(&self, image: &MetadataImage) -> Vec<Outcome> {
         let mut reads = Vec::with_capacity(self.wanted.len());
+        let mut topics = Readable { call: self.call, image, last: None };
         let planned: Vec<Result<(), ErrorCode>> = self
             .wanted
             .iter()
-            .map(|one| read_of(image, one).map(|read| reads.push(read)))
+            .map(|one| read_of(topics.find(&one.topic), one).map(|read| reads.push(read)))
             .collect();
         let mut plans = self.call.core.router.read(reads, self.limits).await.into_iter();
         let outcome = |planned: Result<(), ErrorCode>| {
@@ -170,7 +184,7 @@ impl<'c> Fetching<'c> {
     ) {
         let wants = self.wanted.iter().zip(outcomes).filter_map(|(one, outcome)| {
             let seen = outcome.as_ref().ok()?.readable_end;
-            let at = partition_of(image, one).ok()?;
+            let at = partition(topic_of(image, &one.topic), one.partition).ok()?;
             Some(Want { at, isolation: self.limits.isolation, seen })
         });
         let router = &self.call.core.router;
@@ -181,9 +195,38 @@ impl<'c> Fetching<'c> {
     }
 }
 
-fn read_of(image: &MetadataImage, wanted: &Wanted) -> Result<Read, ErrorCode> {
+/// Finds the topics of a fetch that the caller may read: one look-up for each, since partitions of a
+/// topic come one after the other.
+struct Readable<'c, 'i, 'w> {
+    call: &'c Call,
+    image: &'i MetadataImage,
+    last: Option<(&'w TopicLabel, Result<&'i Arc<Topic>, ErrorCode>)>,
+}
+
+impl<'i, 'w> Readable<'_, 'i, 'w> {
+    /// Whether a topic exists that the caller may not read is not told, unless it goes by id.
+    fn find(&mut self, label: &'w TopicLabel) -> Result<&'i Arc<Topic>, ErrorCode> {
+        if let Some((_, found)) = self.last.filter(|(last, _)| *last == label) {
+            return found;
+        }
+        let found = topic_of(self.image, label);
+        let name = match (label, found) {
+            (_, Ok(topic)) => Some(&*topic.name),
+            (TopicLabel::Name(name), Err(_)) => Some(&**name),
+            (TopicLabel::Id(_), Err(_)) => None,
+        };
+        let allowed = name.map_or(Ok(()), |name| {
+            self.call.allowed(self.image, AclOperation::Read, Resource::Topic(name))
+        });
+        let found = allowed.and(found);
+        self.last = Some((label, found));
+        found
+    }
+}
+
+fn read_of(topic: Result<&Arc<Topic>, ErrorCode>, wanted: &Wanted) -> Result<Read, ErrorCode> {
     Ok(Read {
-        at: partition_of(image, wanted)?,
+        at: partition(topic, wanted.partition)?,
         offset: Offset::new(wanted.fetch_offset).ok_or(ErrorCode::OffsetOutOfRange)?,
         bytes_max: natural(wanted.bytes_max),
         current: current_epoch(wanted.current_epoch),
@@ -191,15 +234,11 @@ fn read_of(image: &MetadataImage, wanted: &Wanted) -> Result<Read, ErrorCode> {
     })
 }
 
-fn partition_of(
-    image: &MetadataImage,
-    wanted: &Wanted,
-) -> Result<millstream_io::units::TopicPartition, ErrorCode> {
-    let topic = match &wanted.topic {
+fn topic_of<'i>(image: &'i MetadataImage, label: &TopicLabel) -> Result<&'i Arc<Topic>, ErrorCode> {
+    match label {
         TopicLabel::Name(name) => by_name(image, name),
         TopicLabel::Id(id) => by_id(image, *id),
-    };
-    partition(topic, wanted.partition)
+    }
 }
 
 /// Negative sizes and times count as none.

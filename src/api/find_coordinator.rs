@@ -4,7 +4,10 @@
 //! that of transactions. Share groups have no coordinator here, and are refused with a reason.
 
 use super::{Answer, Call, Close, groups, transactions};
+use crate::authorizer::Resource;
+use crate::cluster::image::MetadataImage;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
 };
@@ -19,10 +22,21 @@ const REASON: &str = "share groups are not served by this broker";
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: FindCoordinatorRequest<'_> = call.request()?;
-    let found = find(call, request.key_type).await;
+    let image = call.image();
+    let may = |key: &str| may_ask(call, &image, request.key_type, key);
+    let asked = match call.version {
+        MANY_KEYS_SINCE.. => &request.coordinator_keys[..],
+        _ => std::slice::from_ref(&request.key),
+    };
+    let allowed: Vec<Result<(), ErrorCode>> = asked.iter().map(|key| may(key)).collect();
+    // What makes an internal topic is the first question that is allowed.
+    let found = match allowed.iter().any(Result::is_ok) || asked.is_empty() {
+        true => find(call, request.key_type).await,
+        false => Ok(()),
+    };
     let image = call.image();
     let us = image.start.brokers.iter().find(|broker| broker.id == image.node_id());
-    let answer = |key| match (found, us) {
+    let answer = |key, allowed: Result<(), ErrorCode>| match (allowed.and(found), us) {
         (Ok(()), Some(broker)) => {
             let endpoint = call.endpoint(broker);
             Coordinator {
@@ -42,10 +56,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
     };
     let response = if call.version >= MANY_KEYS_SINCE {
-        let coordinators = request.coordinator_keys.iter().map(|key| answer(*key)).collect();
+        let answered = request.coordinator_keys.iter().zip(&allowed);
+        let coordinators = answered.map(|(key, allowed)| answer(*key, *allowed)).collect();
         FindCoordinatorResponse { coordinators, ..Default::default() }
     } else {
-        let one = answer(request.key);
+        let one = answer(request.key, allowed.first().copied().unwrap_or(Ok(())));
         FindCoordinatorResponse {
             error_code: one.error_code,
             error_message: one.error_message,
@@ -56,6 +71,16 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
     };
     call.respond(&response)
+}
+
+/// Whether the caller may look for the coordinator of `key`.
+fn may_ask(call: &Call, image: &MetadataImage, key_type: i8, key: &str) -> Result<(), ErrorCode> {
+    let resource = match key_type {
+        GROUP => Resource::Group(key),
+        TRANSACTION => Resource::TransactionalId(key),
+        _ => return Ok(()),
+    };
+    call.allowed(image, AclOperation::Describe, resource)
 }
 
 /// Before version 4 the refusal is COORDINATOR_NOT_AVAILABLE, from then on UNSUPPORTED_VERSION,

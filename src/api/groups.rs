@@ -1,12 +1,14 @@
 //! What the handlers of group APIs share.
 
 use super::Call;
+use crate::authorizer::Resource;
 use crate::cluster::change::{NewTopic, Refused};
 use crate::coordinator::limits::MESSAGE_BYTES_MAX;
 use crate::group::ask::Ask;
 use crate::group::classic::Name;
 use crate::group::placement::OFFSETS_TOPIC;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use futures_lite::future::or;
 use millstream_io::runtime::Promise;
 use millstream_io::units::TopicId;
@@ -33,6 +35,14 @@ pub async fn ask_patiently<T>(
         None
     };
     or(asked, gone).await
+}
+
+/// Whether the caller may do `operation` with a group.
+///
+/// # Errors
+/// GROUP_AUTHORIZATION_FAILED.
+pub fn allowed(call: &Call, operation: AclOperation, group: &str) -> Result<(), ErrorCode> {
+    call.allowed(&call.image(), operation, Resource::Group(group))
 }
 
 /// The group API's word for a group id that must not be empty.

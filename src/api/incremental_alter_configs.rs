@@ -16,7 +16,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         .map(|resource| (resource.resource_type, resource.resource_name))
         .collect();
     let changes = request.resources.iter().map(change).collect();
-    let outcomes = alter(&call.core.controller, &asked, changes, request.validate_only).await;
+    let outcomes = alter(call, &asked, changes, request.validate_only).await;
     let responses = asked.iter().zip(&outcomes).map(|((kind, name), (code, message))| {
         AlterConfigsResourceResponse {
             error_code: code.number(),

@@ -3,9 +3,11 @@
 
 use super::transactions::{ask_for_identity, fenced_as, fresh_id};
 use super::{Answer, Call, Close};
+use crate::authorizer::{Resource, ResourceKind};
 use crate::txn::ask::{Ask, Init};
 use crate::txn::transaction::Identity;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use millstream_io::units::{ProducerEpoch, ProducerId};
 
@@ -18,6 +20,10 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: InitProducerIdRequest<'_> = call.request()?;
     let one_without_other = (request.producer_id == -1) != (request.producer_epoch == -1);
     let result = match request.transactional_id {
+        id if !may(call, id) => match id {
+            Some(_) => Err(ErrorCode::TransactionalIdAuthorizationFailed),
+            None => Err(ErrorCode::ClusterAuthorizationFailed),
+        },
         _ if one_without_other => Err(ErrorCode::InvalidRequest),
         Some("") => Err(ErrorCode::InvalidRequest),
         Some(transactional_id) => take_over(call, transactional_id, &request).await,
@@ -37,6 +43,18 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
             ..Default::default()
         },
     })
+}
+
+/// An idempotent producer may write somewhere, whatever it is (KIP-679), or has the older right.
+fn may(call: &Call, transactional_id: Option<&str>) -> bool {
+    let image = call.image();
+    match transactional_id {
+        Some(id) => call.may(&image, AclOperation::Write, Resource::TransactionalId(id)),
+        None => {
+            call.may_see(&image, AclOperation::IdempotentWrite, Resource::Cluster)
+                || call.may_with_any(&image, AclOperation::Write, ResourceKind::Topic)
+        }
+    }
 }
 
 async fn take_over(

@@ -1,12 +1,13 @@
 //! JoinGroup (key 11): becomes a member of a classic group. KIP-62, KIP-345, KIP-394, KIP-814.
 
-use super::groups::{ask_patiently, fresh_uuid, name, named};
+use super::groups::{allowed, ask_patiently, fresh_uuid, name, named};
 use super::{Answer, Call, Close};
 use crate::group::ask::Ask;
 use crate::group::classic::{
     self, JoinAnswer, JoinRequest, JoinRules, JoinedMember, Protocol, Settings,
 };
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::join_group::{
     JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember,
 };
@@ -33,6 +34,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 fn checked(call: &Call, request: &JoinGroupRequest<'_>) -> Result<JoinRequest, ErrorCode> {
+    allowed(call, AclOperation::Read, request.group_id)?;
     named(request.group_id)?;
     let broker = &call.image().broker;
     let bounds = Settings {

@@ -1,10 +1,11 @@
 //! LeaveGroup (key 13): takes members out of a classic group. KIP-345.
 
-use super::groups::{ask, name, named};
+use super::groups::{allowed, ask, name, named};
 use super::{Answer, Call, Close};
 use crate::group::ask::Ask;
 use crate::group::classic::{self, LeaveAnswer, Leaving, Left};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};
 
 /// Version from which many members may leave at once.
@@ -22,7 +23,8 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     } else {
         vec![Leaving { member_id: name(request.member_id), instance_id: None }]
     };
-    let answered = match named(request.group_id) {
+    let checked = allowed(call, AclOperation::Read, request.group_id);
+    let answered = match checked.and_then(|()| named(request.group_id)) {
         Ok(group) => ask(call, group, |waiter| Ask::Leave(leaving, waiter)).await,
         Err(error) => Err(error),
     };

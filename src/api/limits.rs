@@ -13,3 +13,6 @@ pub const AUTO_CREATE_TOPICS_PER_REQUEST_MAX: usize = 100;
 
 /// Steps a loop over a request's partitions takes before it lets others run.
 pub const PARTITIONS_PER_BREATH: usize = 2_000;
+
+/// Access rules that one DescribeAcls collects before others run.
+pub const RULES_PER_BREATH: usize = 1000;

@@ -2,8 +2,10 @@
 
 use super::config_resources::{BROKER, GROUP, TOPIC};
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::cluster::image::MetadataImage;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::list_config_resources::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
@@ -22,7 +24,8 @@ pub fn handle(call: &Call) -> Result<Answer, Close> {
     let image = call.image();
     let broker = image.node_id().get().to_string();
     let known = if call.version == 0 { TYPES_OF_VERSION[0] } else { TYPES_OF_VERSION[1] };
-    let response = match wanted(&request.resource_types, known) {
+    let may = call.allowed(&image, AclOperation::DescribeConfigs, Resource::Cluster);
+    let response = match may.and_then(|()| wanted(&request.resource_types, known)) {
         Ok(types) => ListConfigResourcesResponse {
             config_resources: resources(&image, &broker, types),
             ..Default::default()

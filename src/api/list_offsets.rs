@@ -1,9 +1,10 @@
 //! ListOffsets (key 2): offsets by position or time. KIP-79, KIP-734, KIP-405, KIP-1005.
 
-use super::topics::{by_name, current_epoch, firsts, partition};
+use super::topics::{current_epoch, firsts, named, partition};
 use super::{Answer, Call, Close, error_codes};
 use crate::cluster::plan::doubles;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopicResponse,
@@ -19,16 +20,16 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         1 => Isolation::ReadCommitted,
         _ => Isolation::ReadUncommitted,
     };
-    let named = || {
+    let asked = || {
         let topics = request.topics.iter();
         topics.flat_map(|topic| topic.partitions.iter().map(|p| (topic.name, p.partition_index)))
     };
-    let twice = doubles(named());
-    let mut is_first = firsts(named()).into_iter();
+    let twice = doubles(asked());
+    let mut is_first = firsts(asked()).into_iter();
     let mut queries = Vec::new();
     let mut planned = Vec::new();
     for topic in &request.topics {
-        let found = by_name(&image, topic.name);
+        let found = named(call, &image, AclOperation::Describe, topic.name);
         for asked in &topic.partitions {
             let query = match twice.contains(&(topic.name, asked.partition_index)) {
                 true => Err(ErrorCode::InvalidRequest),

@@ -1,10 +1,12 @@
 //! ListTransactions (key 66): the transactional ids of this broker. KIP-664, KIP-994, KIP-1152.
 
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::group::consumer::Pattern;
 use crate::txn::ask::{Filter, Listed};
 use crate::txn::state::State;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::list_transactions::{
     ListTransactionsRequest, ListTransactionsResponse, TransactionState,
 };
@@ -38,6 +40,10 @@ async fn list(
         open_for_more_than_ms: (duration >= 0).then_some(duration),
     };
     let mut found = call.core.transactions.list(&filter).await?;
+    let image = call.image();
+    let may =
+        |id: &str| call.may_see(&image, AclOperation::Describe, Resource::TransactionalId(id));
+    found.retain(|listed| may(&listed.transactional_id));
     if let Some(pattern) = pattern {
         found.retain(|listed| pattern.matches(&listed.transactional_id));
     }

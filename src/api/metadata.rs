@@ -3,9 +3,11 @@
 use super::limits::{AUTO_CREATE_TOPICS_PER_REQUEST_MAX, PARTITIONS_PER_BREATH};
 use super::topics::{is_internal, topic_id, uuid};
 use super::{Answer, Call, Close, error_codes, rights};
+use crate::authorizer::Resource;
 use crate::cluster::change::{NewTopic, Refused};
 use crate::cluster::image::{MetadataImage, Topic};
 use crate::cluster::topic_name::check_topic_name;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
@@ -17,9 +19,10 @@ use std::collections::HashSet;
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: MetadataRequest<'_> = call.request()?;
     let asked = asked_topics(call, &request);
-    if let Some(asked) = asked {
-        auto_create(call, &request, asked).await;
-    }
+    let not_created = match asked {
+        Some(asked) => auto_create(call, &request, asked).await,
+        None => HashSet::new(),
+    };
     let image = call.image();
     let mut topics = Vec::new();
     let mut partitions = 0;
@@ -27,7 +30,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     match asked {
         None => {
             for topic in image.topics() {
-                topics.push(described(&image, topic, with_rights));
+                if !call.may_see(&image, AclOperation::Describe, Resource::Topic(&topic.name)) {
+                    breathe_after(1, &mut partitions).await;
+                    continue;
+                }
+                topics.push(described(call, &image, topic, with_rights));
                 breathe_after(topic.partitions, &mut partitions).await;
             }
         }
@@ -37,7 +44,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
                 if !seen.insert((wanted.name, wanted.topic_id)) {
                     continue;
                 }
-                topics.push(answered(&image, wanted, call.version, with_rights));
+                topics.push(answered(call, &image, wanted, with_rights, &not_created));
                 let size = topics.last().map_or(0, |topic| topic.partitions.len());
                 breathe_after(u32::try_from(size).unwrap_or(u32::MAX).max(1), &mut partitions)
                     .await;
@@ -54,7 +61,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
         }
     });
     let cluster_rights = match call.version {
-        8..=10 => rights::on_cluster(request.include_cluster_authorized_operations),
+        8..=10 => call.rights_on_cluster(&image, request.include_cluster_authorized_operations),
         _ => rights::NOT_ASKED,
     };
     call.respond(&MetadataResponse {
@@ -78,33 +85,44 @@ fn asked_topics<'r>(
     }
 }
 
-/// Creates what is asked for and missing, where client and broker allow it.
-async fn auto_create(
+/// Creates what is asked for and missing, where client and broker allow it; the names of what the
+/// client may see, if it were there, and may not create.
+async fn auto_create<'r>(
     call: &Call,
     request: &MetadataRequest<'_>,
-    asked: &[MetadataRequestTopic<'_>],
-) {
+    asked: &[MetadataRequestTopic<'r>],
+) -> HashSet<&'r str> {
     let image = call.image();
     if !request.allow_auto_topic_creation || !image.broker.auto_create_topics {
-        return;
+        return HashSet::new();
     }
     let missing = asked.iter().filter_map(|topic| match topic.topic_id.is_zero() {
         true => topic.name,
         false => None,
     });
-    let missing = missing.filter(|name| {
-        image.topic_by_name(name).is_none() && check_topic_name(name).is_ok() && !is_internal(name)
-    });
-    let names: HashSet<&str> = missing.take(AUTO_CREATE_TOPICS_PER_REQUEST_MAX).collect();
+    let may = |operation, name| call.may_see(&image, operation, Resource::Topic(name));
+    let missing: HashSet<&str> = missing
+        .filter(|name| {
+            image.topic_by_name(name).is_none()
+                && check_topic_name(name).is_ok()
+                && !is_internal(name)
+                && may(AclOperation::Describe, name)
+        })
+        .collect();
+    let may_all = call.may_see(&image, AclOperation::Create, Resource::Cluster);
+    let may_create =
+        |name: &&str| may_all || call.may(&image, AclOperation::Create, Resource::Topic(name));
+    let (missing, not_allowed): (Vec<&str>, HashSet<&str>) = partition(missing, may_create);
+    let names = missing.into_iter().take(AUTO_CREATE_TOPICS_PER_REQUEST_MAX);
     let new = |name: &str| NewTopic {
         name: name.to_owned(),
         partitions: -1,
         replication_factor: -1,
         ..NewTopic::default()
     };
-    let topics: Vec<NewTopic> = names.into_iter().map(new).collect();
+    let topics: Vec<NewTopic> = names.map(new).collect();
     if topics.is_empty() {
-        return;
+        return not_allowed;
     }
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     // A topic that could not be made is answered as unknown, and the client asks again.
@@ -122,6 +140,22 @@ async fn auto_create(
         }
         Err(refused) => log_refused(&names[0], &refused),
     }
+    not_allowed
+}
+
+/// Those that hold, and those that do not.
+fn partition<T: std::hash::Hash + Eq>(
+    items: HashSet<T>,
+    holds: impl Fn(&T) -> bool,
+) -> (Vec<T>, HashSet<T>) {
+    let (mut hold, mut others) = (Vec::new(), HashSet::new());
+    for item in items {
+        match holds(&item) {
+            true => hold.push(item),
+            false => drop(others.insert(item)),
+        }
+    }
+    (hold, others)
 }
 
 fn log_refused(name: &str, refused: &Refused) {
@@ -134,17 +168,23 @@ fn log_refused(name: &str, refused: &Refused) {
     );
 }
 
-/// The answer for one asked topic: by id when there is one, else by name.
+/// The answer for one asked topic: by id when there is one, else by name. Whether a topic exists that
+/// the caller may not describe is not told of its name.
 fn answered<'r>(
+    call: &Call,
     image: &'r MetadataImage,
     wanted: &MetadataRequestTopic<'r>,
-    version: i16,
     with_rights: bool,
+    not_created: &HashSet<&str>,
 ) -> MetadataResponseTopic<'r> {
+    let version = call.version;
+    let may = |name| call.may(image, AclOperation::Describe, Resource::Topic(name));
+    let denied = ErrorCode::TopicAuthorizationFailed;
     if version >= 12 && !wanted.topic_id.is_zero() {
         let found = image.topic_by_id(topic_id(wanted.topic_id));
         return match found {
-            Some(topic) => described(image, topic, with_rights),
+            Some(topic) if !may(&topic.name) => refused(None, wanted.topic_id, denied, version),
+            Some(topic) => described(call, image, topic, with_rights),
             None => refused(None, wanted.topic_id, ErrorCode::UnknownTopicId, version),
         };
     }
@@ -155,8 +195,12 @@ fn answered<'r>(
     let Some(name) = wanted.name else {
         return refused(None, Uuid::ZERO, ErrorCode::InvalidRequest, version);
     };
+    if !may(name) {
+        return refused(Some(name), Uuid::ZERO, denied, version);
+    }
     match image.topic_by_name(name) {
-        Some(topic) => described(image, topic, with_rights),
+        Some(topic) => described(call, image, topic, with_rights),
+        None if not_created.contains(name) => refused(Some(name), Uuid::ZERO, denied, version),
         None if check_topic_name(name).is_err() => {
             refused(Some(name), Uuid::ZERO, ErrorCode::InvalidTopicException, version)
         }
@@ -176,6 +220,7 @@ fn refused(
 }
 
 fn described<'i>(
+    call: &Call,
     image: &'i MetadataImage,
     topic: &'i Topic,
     with_rights: bool,
@@ -196,7 +241,10 @@ fn described<'i>(
         topic_id: uuid(topic.id),
         is_internal: is_internal(&topic.name),
         partitions: topic.all_partitions().map(partition).collect(),
-        topic_authorized_operations: rights::on_topic(with_rights),
+        topic_authorized_operations: match with_rights {
+            true => call.rights_on(image, Resource::Topic(&topic.name)),
+            false => rights::NOT_ASKED,
+        },
     }
 }
 

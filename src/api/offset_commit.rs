@@ -1,11 +1,12 @@
 //! OffsetCommit (key 8): stores how far a group has come. Durable before the answer.
 
-use super::groups::{ask, name};
+use super::groups::{allowed, ask, name};
 use super::to_commit::{ToCommit, Wish};
-use super::topics::{by_id, by_name};
+use super::topics::{named, with_id};
 use super::{Answer, Call, Close};
 use crate::group::ask::{Ask, Commit};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitResponse,
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
@@ -16,8 +17,11 @@ const IDS_SINCE: i16 = 10;
 
 pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: OffsetCommitRequest<'_> = call.request()?;
-    let mut sorted = sorted(call, &request);
-    let committed = if sorted.is_settled() {
+    let checked = allowed(call, AclOperation::Read, request.group_id);
+    let mut sorted = sorted(call, &request, checked);
+    let committed = if let Err(refused) = checked {
+        refused
+    } else if sorted.is_settled() {
         ErrorCode::None
     } else {
         let commit = Commit {
@@ -47,14 +51,19 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     call.respond(&OffsetCommitResponse { topics: topics.collect(), ..Default::default() })
 }
 
-fn sorted(call: &Call, request: &OffsetCommitRequest<'_>) -> ToCommit {
+/// Of a group that the caller may not use, every topic is refused as the group is.
+fn sorted(
+    call: &Call,
+    request: &OffsetCommitRequest<'_>,
+    checked: Result<(), ErrorCode>,
+) -> ToCommit {
     let image = call.image();
     let mut sorted = ToCommit::new(call, request.retention_time_ms);
     for topic in &request.topics {
-        let found = match call.version {
-            IDS_SINCE.. => by_id(&image, topic.topic_id),
-            _ => by_name(&image, topic.name),
-        };
+        let found = checked.and_then(|()| match call.version {
+            IDS_SINCE.. => with_id(call, &image, AclOperation::Read, topic.topic_id),
+            _ => named(call, &image, AclOperation::Read, topic.name),
+        });
         let wishes = topic.partitions.iter().map(|partition| Wish {
             partition: partition.partition_index,
             offset: partition.committed_offset,

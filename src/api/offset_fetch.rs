@@ -1,10 +1,13 @@
 //! OffsetFetch (key 9): what groups have committed. KIP-709 (many groups), KIP-848.
 
-use super::groups::{ask, name};
+use super::groups::{allowed, ask, name};
 use super::topics::{by_id, uuid};
 use super::{Answer, Call, Close};
+use crate::authorizer::Resource;
 use crate::cluster::image::MetadataImage;
 use crate::group::ask::{Ask, FetchedBy, Shown, TopicOffsets, Wanted};
+use crate::group::classic::Name;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
@@ -29,26 +32,52 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 async fn one(call: &Call, request: &OffsetFetchRequest<'_>) -> Result<Answer, Close> {
-    let wanted: Wanted = request.topics.as_ref().map(|topics| {
+    let asked = request.topics.as_ref().map(|topics| {
         topics.iter().map(|topic| (name(topic.name), topic.partition_indexes.clone())).collect()
     });
+    let image = call.image();
+    let (wanted, hidden) = shown_to(call, &image, asked.clone());
     // Before version 9 nobody says which member asks.
     let by = FetchedBy { member_id: None, epoch: -1, require_stable: request.require_stable };
-    let (topics, error) = match fetched(call, request.group_id, wanted.clone(), by).await {
-        Ok(topics) => (topics, ErrorCode::None),
-        Err(error) if call.version < GROUP_ERROR_SINCE => (nothing(wanted), error),
-        Err(error) => (Vec::new(), error),
+    let (topics, hidden, error) = match fetched(call, request.group_id, wanted, by).await {
+        Ok(topics) => (topics, nothing(Some(hidden)), ErrorCode::None),
+        Err(error) if call.version < GROUP_ERROR_SINCE => (nothing(asked), Vec::new(), error),
+        Err(error) => (Vec::new(), Vec::new(), error),
     };
     let in_each = if call.version < GROUP_ERROR_SINCE { error } else { ErrorCode::None };
-    let topics = topics.iter().map(|topic| OffsetFetchResponseTopic {
-        name: &topic.topic,
-        partitions: topic.partitions.iter().map(|found| partition(found, in_each)).collect(),
-    });
+    let of_topic = |topic, error| response_topic(topic, error);
+    let shown = topics.iter().filter(|topic| request.topics.is_some() || sees(call, &image, topic));
+    let shown = shown.map(|topic| of_topic(topic, in_each));
+    let hidden = hidden.iter().map(|topic| of_topic(topic, ErrorCode::TopicAuthorizationFailed));
+    let topics = shown.chain(hidden);
     call.respond(&OffsetFetchResponse {
         topics: topics.collect(),
         error_code: error.number(),
         ..Default::default()
     })
+}
+
+fn response_topic(topic: &TopicOffsets, error: ErrorCode) -> OffsetFetchResponseTopic<'_> {
+    OffsetFetchResponseTopic {
+        name: &topic.topic,
+        partitions: topic.partitions.iter().map(|found| partition(found, error)).collect(),
+    }
+}
+
+/// Topics with partitions of theirs.
+type Asked = Vec<(Name, Vec<i32>)>;
+
+/// Of what is asked for, what the caller may see, and what not.
+fn shown_to(call: &Call, image: &MetadataImage, asked: Wanted) -> (Wanted, Asked) {
+    let Some(asked) = asked else { return (None, Vec::new()) };
+    let may = |name: &str| call.may(image, AclOperation::Describe, Resource::Topic(name));
+    let (seen, hidden) = asked.into_iter().partition(|(name, _)| may(name));
+    (Some(seen), hidden)
+}
+
+/// Of all offsets of a group, whether the caller may see those of a topic.
+fn sees(call: &Call, image: &MetadataImage, topic: &TopicOffsets) -> bool {
+    call.may_see(image, AclOperation::Describe, Resource::Topic(&topic.topic))
 }
 
 fn partition((index, shown): &(i32, Shown), error: ErrorCode) -> OffsetFetchResponsePartition<'_> {
@@ -73,6 +102,7 @@ async fn fetched(
     wanted: Wanted,
     by: FetchedBy,
 ) -> Result<Vec<TopicOffsets>, ErrorCode> {
+    allowed(call, AclOperation::Describe, group)?;
     if call.core.groups.partition(group).is_none() {
         return Ok(nothing(wanted));
     }
@@ -120,10 +150,11 @@ async fn of_group(
     let wanted: Wanted = group.topics.as_ref().map(|topics| {
         let mut known = Vec::with_capacity(topics.len());
         for topic in topics {
-            match asked_name(image, topic, by_ids) {
+            match asked_name(call, image, topic, by_ids) {
                 Ok(found) => known.push((name(found), topic.partition_indexes.clone())),
                 Err(error) => {
-                    let offsets = nothing(Some(vec![(name(""), topic.partition_indexes.clone())]));
+                    let asked = (name(topic.name), topic.partition_indexes.clone());
+                    let offsets = nothing(Some(vec![asked]));
                     unknown.extend(offsets.into_iter().map(|o| (topic.topic_id, o, error)));
                 }
             }
@@ -136,7 +167,9 @@ async fn of_group(
         Ok(topics) => topics,
         Err(error) => return Fetched { topics: Vec::new(), error },
     };
-    let with_id = topics.into_iter().filter_map(|topic| {
+    let is_all = group.topics.is_none();
+    let seen = topics.into_iter().filter(|topic| !is_all || sees(call, image, topic));
+    let with_id = seen.filter_map(|topic| {
         let id = image.topic_by_name(&topic.topic).map(|topic| uuid(topic.id));
         // Of all offsets, those of topics that are gone have no id to be shown by.
         let shown = !by_ids || id.is_some();
@@ -147,11 +180,17 @@ async fn of_group(
 }
 
 fn asked_name<'n>(
+    call: &Call,
     image: &'n MetadataImage,
     topic: &OffsetFetchRequestTopics<'n>,
     by_ids: bool,
 ) -> Result<&'n str, ErrorCode> {
-    if by_ids { by_id(image, topic.topic_id).map(|found| &*found.name) } else { Ok(topic.name) }
+    let name = match by_ids {
+        true => &*by_id(image, topic.topic_id)?.name,
+        false => topic.name,
+    };
+    call.allowed(image, AclOperation::Describe, Resource::Topic(name))?;
+    Ok(name)
 }
 
 fn shown(

@@ -1,8 +1,10 @@
 //! OffsetForLeaderEpoch (key 23): where an epoch ends. KIP-101, KIP-279, KIP-320.
 
-use super::topics::{by_name, current_epoch, partition};
+use super::topics::{by_name, current_epoch, named, partition};
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::Resource;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
@@ -16,8 +18,13 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let image = call.image();
     let mut queries = Vec::new();
     let mut planned = Vec::new();
+    // A broker may ask for all.
+    let may_all = call.may_see(&image, AclOperation::ClusterAction, Resource::Cluster);
     for topic in &request.topics {
-        let found = by_name(&image, topic.topic);
+        let found = match may_all {
+            true => by_name(&image, topic.topic),
+            false => named(call, &image, AclOperation::Describe, topic.topic),
+        };
         for asked in &topic.partitions {
             // `None` is an epoch that no log can have: answered as unknown, without an error.
             let plan = partition(found, asked.partition).map(|at| {

@@ -7,8 +7,10 @@ mod transactional;
 
 use super::topics::{by_id, by_name, is_internal};
 use super::{Answer, Call, Close, deep_validation, error_codes};
+use crate::authorizer::Resource;
 use crate::cluster::image::{MetadataImage, Topic};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData,
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
@@ -84,13 +86,10 @@ async fn plan(
     appends: &mut Vec<Append>,
 ) -> Vec<Planned> {
     let superseded = superseded(request);
-    let refused = refused_whole(request);
+    let refused = refused_whole(call, image, request);
     let mut plan = Vec::with_capacity(partition_count(request));
     for (topic_at, topic_data) in request.topic_data.iter().enumerate() {
-        let topic = match call.version {
-            13.. => by_id(image, topic_data.topic_id),
-            _ => by_name(image, topic_data.name),
-        };
+        let topic = writable(call, image, topic_data);
         for (at, data) in topic_data.partition_data.iter().enumerate() {
             plan.push(match refused {
                 _ if superseded.contains(&(topic_at, at)) => Planned::Superseded,
@@ -108,14 +107,35 @@ async fn plan(
     plan
 }
 
+/// A topic that the caller may write to. Whether one that it may not write to exists is not told.
+fn writable<'i>(
+    call: &Call,
+    image: &'i MetadataImage,
+    asked: &TopicProduceData<'_>,
+) -> Result<&'i Arc<Topic>, ErrorCode> {
+    let found = match call.version {
+        13.. => Some(by_id(image, asked.topic_id)?),
+        _ => image.topic_by_name(asked.name),
+    };
+    let name = found.map_or(asked.name, |topic| &topic.name);
+    call.allowed(image, AclOperation::Write, Resource::Topic(name))?;
+    found.ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
 /// What is wrong with the request as a whole, so that every partition is refused.
-fn refused_whole(request: &ProduceRequest<'_>) -> Option<ErrorCode> {
-    if !matches!(request.acks, -1..=1) {
-        return Some(ErrorCode::InvalidRequiredAcks);
-    }
+fn refused_whole(
+    call: &Call,
+    image: &MetadataImage,
+    request: &ProduceRequest<'_>,
+) -> Option<ErrorCode> {
     let mut batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
-    let lacks_id = request.transactional_id.is_none() && batches.any(transactional);
-    lacks_id.then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+    if batches.any(transactional) {
+        let may = |id| call.may(image, AclOperation::Write, Resource::TransactionalId(id));
+        if !request.transactional_id.is_some_and(may) {
+            return Some(ErrorCode::TransactionalIdAuthorizationFailed);
+        }
+    }
+    (!matches!(request.acks, -1..=1)).then_some(ErrorCode::InvalidRequiredAcks)
 }
 
 /// Whether a batch says that it belongs to a transaction; looks at its attributes only.

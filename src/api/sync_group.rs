@@ -1,10 +1,11 @@
 //! SyncGroup (key 14): hands in, or picks up, what each member is to read.
 
-use super::groups::{ask_patiently, name, named};
+use super::groups::{allowed, ask_patiently, name, named};
 use super::{Answer, Call, Close};
 use crate::group::ask::Ask;
 use crate::group::classic::{self, SyncAnswer, SyncRequest};
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
 /// The answer comes when the leader's assignment is durable.
@@ -35,6 +36,7 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 }
 
 fn checked(call: &Call, request: &SyncGroupRequest<'_>) -> Result<SyncRequest, ErrorCode> {
+    allowed(call, AclOperation::Read, request.group_id)?;
     named(request.group_id)?;
     let names_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
     if call.version >= 5 && !names_protocol {

@@ -1,7 +1,10 @@
 //! How requests name topics, and what handlers share in answering about them.
 
+use super::Call;
+use crate::authorizer::Resource;
 use crate::cluster::image::{MetadataImage, Topic};
 pub use crate::cluster::topic_name::is_internal;
+use crate::wire::apis::AclOperation;
 use crate::wire::{ErrorCode, Uuid};
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
 use std::collections::HashSet;
@@ -20,6 +23,30 @@ pub fn topic_id(uuid: Uuid) -> TopicId {
 /// A topic by name.
 pub fn by_name<'i>(image: &'i MetadataImage, name: &str) -> Result<&'i Arc<Topic>, ErrorCode> {
     image.topic_by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+/// A topic by name that the caller may do `operation` with. Whether one exists that it may not is not
+/// told.
+pub fn named<'i>(
+    call: &Call,
+    image: &'i MetadataImage,
+    operation: AclOperation,
+    name: &str,
+) -> Result<&'i Arc<Topic>, ErrorCode> {
+    call.allowed(image, operation, Resource::Topic(name))?;
+    by_name(image, name)
+}
+
+/// A topic by id that the caller may do `operation` with. An id is no secret.
+pub fn with_id<'i>(
+    call: &Call,
+    image: &'i MetadataImage,
+    operation: AclOperation,
+    id: Uuid,
+) -> Result<&'i Arc<Topic>, ErrorCode> {
+    let topic = by_id(image, id)?;
+    call.allowed(image, operation, Resource::Topic(&topic.name))?;
+    Ok(topic)
 }
 
 /// A topic by id.

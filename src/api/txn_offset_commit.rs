@@ -4,11 +4,11 @@
 //! The first commit of a transaction in a partition of the offsets topic is verified: its coordinator
 //! must know that the partition is part of it (KIP-890), or makes it part from version 5 on.
 
-use super::groups::{ask, name, named};
+use super::groups::{allowed, ask, name, named};
 use super::to_commit::{ToCommit, Wish};
-use super::topics::by_name;
 use super::transactions::{identity, patience};
-use super::{Answer, Call, Close};
+use super::{Answer, Call, Close, topics};
+use crate::authorizer::Resource;
 use crate::group::ask::{Ask, Commit, Guard, InTransaction, Verification};
 use crate::group::classic::Name;
 use crate::group::offsets::CommittedOffset;
@@ -16,6 +16,7 @@ use crate::group::placement::OFFSETS_TOPIC;
 use crate::txn::handle::Support;
 use crate::txn::transaction::Identity;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
@@ -28,6 +29,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
     let request: TxnOffsetCommitRequest<'_> = call.request()?;
     let image = call.image();
     let mut sorted = ToCommit::new(call, -1);
+    let id = Resource::TransactionalId(request.transactional_id);
+    let checked = call.allowed(&image, AclOperation::Write, id);
+    let checked = checked.and_then(|()| allowed(call, AclOperation::Read, request.group_id));
     for topic in &request.topics {
         let wishes = topic.partitions.iter().map(|partition| Wish {
             partition: partition.partition_index,
@@ -35,7 +39,9 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
             leader_epoch: partition.committed_leader_epoch,
             metadata: partition.committed_metadata,
         });
-        sorted.topic(by_name(&image, topic.name), wishes);
+        let found =
+            checked.and_then(|()| topics::named(call, &image, AclOperation::Read, topic.name));
+        sorted.topic(found, wishes);
     }
     let offsets = std::mem::take(&mut sorted.offsets);
     let committed = if offsets.is_empty() {

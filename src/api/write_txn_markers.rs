@@ -5,9 +5,11 @@
 
 use super::topics::{by_name, partition};
 use super::{Answer, Call, Close, error_codes};
+use crate::authorizer::Resource;
 use crate::group::ask::{EndError, Ending};
 use crate::group::placement::OFFSETS_TOPIC;
 use crate::wire::ErrorCode;
+use crate::wire::apis::AclOperation;
 use crate::wire::messages::write_txn_markers::{
     WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult, WriteTxnMarkersRequest, WriteTxnMarkersResponse,
@@ -39,6 +41,11 @@ pub async fn handle(call: &Call) -> Result<Answer, Close> {
 /// Writes one marker into all its partitions; one answer for each, in the order of the request.
 async fn write(call: &Call, marker: &WritableTxnMarker<'_>) -> Vec<ErrorCode> {
     let image = call.image();
+    let may_alter = call.may_see(&image, AclOperation::Alter, Resource::Cluster);
+    if !may_alter && !call.may(&image, AclOperation::ClusterAction, Resource::Cluster) {
+        let count = marker.topics.iter().map(|topic| topic.partition_indexes.len()).sum();
+        return vec![ErrorCode::ClusterAuthorizationFailed; count];
+    }
     let asked: Vec<(bool, Result<TopicPartition, ErrorCode>)> = marker
         .topics
         .iter()

@@ -14,6 +14,14 @@ pub struct Principal {
 pub const USER: &str = "User";
 
 impl Principal {
+    /// Comes before all others.
+    pub(super) const LOWEST: Principal =
+        Principal { kind: Cow::Borrowed(""), name: Cow::Borrowed("") };
+
+    /// In a rule, everybody.
+    pub const EVERYBODY: Principal =
+        Principal { kind: Cow::Borrowed(USER), name: Cow::Borrowed("*") };
+
     /// Whoever has not logged in.
     pub const ANONYMOUS: Principal =
         Principal { kind: Cow::Borrowed(USER), name: Cow::Borrowed("ANONYMOUS") };
@@ -26,12 +34,9 @@ impl Principal {
     /// Reads `User:alice`. The name is what follows the first colon, colons included.
     ///
     /// # Errors
-    /// `None` when there is no colon, or nothing before or behind it.
+    /// `None` when there is no colon.
     pub fn parse(text: &str) -> Option<Principal> {
         let (kind, name) = text.split_once(':')?;
-        if kind.is_empty() || name.is_empty() {
-            return None;
-        }
         let kind = if kind == USER { Cow::Borrowed(USER) } else { Cow::Owned(kind.to_owned()) };
         Some(Principal { kind, name: Cow::Owned(name.to_owned()) })
     }
@@ -42,6 +47,12 @@ impl Principal {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether `text` is how it is written.
+    pub fn is_written(&self, text: &str) -> bool {
+        let name = text.strip_prefix(self.kind()).and_then(|rest| rest.strip_prefix(':'));
+        name == Some(self.name())
     }
 }
 
@@ -58,15 +69,17 @@ mod tests {
     #[test]
     fn text_is_read_back_as_the_same_principal() {
         for text in ["User:alice", "User:CN=a,O=b:c", "Group:staff", "User:*"] {
-            assert_eq!(Principal::parse(text).unwrap().to_string(), text);
+            let principal = Principal::parse(text).unwrap();
+            assert_eq!(principal.to_string(), text);
+            assert!(principal.is_written(text) && !principal.is_written("User:bob"));
         }
         assert_eq!(Principal::parse("User:ANONYMOUS"), Some(Principal::ANONYMOUS));
         assert_eq!(Principal::parse("User:alice"), Some(Principal::user("alice")));
     }
 
     #[test]
-    fn text_without_a_kind_or_a_name_is_no_principal() {
-        for text in ["", "alice", ":alice", "User:", ":"] {
+    fn text_without_a_colon_is_no_principal() {
+        for text in ["", "alice", "User"] {
             assert_eq!(Principal::parse(text), None, "{text:?}");
         }
     }

@@ -3,6 +3,7 @@
 use super::scram_change::BadCredential;
 use super::store::StoreError;
 use super::topic_name::BadTopicName;
+use crate::authorizer::ResourceKind;
 use crate::config::{BadValue, GroupSettingError, TopicSettingError};
 use millstream_io::units::TopicId;
 use std::fmt;
@@ -130,6 +131,10 @@ pub enum Refused {
     TooMany {
         what: String,
     },
+    /// The caller may not.
+    NotAllowed {
+        kind: ResourceKind,
+    },
     Store(StoreError),
     /// As many changes wait as may wait.
     Busy,
@@ -199,6 +204,8 @@ impl fmt::Display for Refused {
             Self::UnknownBroker { expected, got } => {
                 write!(f, "Unexpected broker id, expected {expected}, but received {got}")
             }
+            // Apache Kafka's words.
+            Self::NotAllowed { kind } => write!(f, "{} authorization failed.", kind.name()),
             Self::Store(error) => error.fmt(f),
             Self::Busy => f.write_str("too many changes wait for the controller; try again"),
             Self::TimedOut { after_ms } => write!(

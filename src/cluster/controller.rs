@@ -14,6 +14,7 @@ use super::image::{MetadataImage, Topic};
 use super::limits::PRODUCER_IDS_PER_BLOCK;
 use super::plan;
 use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, Stored, TopicRecord};
+use crate::authorizer::Rules;
 use crate::config::TopicConfig;
 use millstream_io::runtime::log;
 use millstream_io::units::{LeaderEpoch, TopicId, TopicPartition};
@@ -415,6 +416,12 @@ impl<S: MetadataStore, C: Cores, D: TopicDirectories> Controller<S, C, D> {
                 .field("reason", error)
                 .emit();
         })
+    }
+
+    /// Shows every core these access rules.
+    pub(super) fn replace_rules(&mut self, rules: Arc<Rules>) {
+        self.image.set_rules(rules);
+        self.publish();
     }
 
     fn publish(&mut self) {

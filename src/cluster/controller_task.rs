@@ -8,6 +8,7 @@ use super::image::Topic;
 use super::limits::CHANGES_WAITING_MAX;
 use super::scram_change::ScramAlteration;
 use super::store::MetadataStore;
+use crate::authorizer::{Rule, RuleFilter};
 use millstream_io::runtime::{Promise, oneshot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ enum Change {
     CreatePartitions(Vec<MorePartitions>, bool, Promise<Vec<Result<(), Refused>>>),
     AlterConfigs(Vec<(ConfigTarget, ConfigChange)>, bool, Promise<Vec<Result<(), Refused>>>),
     AlterScram(Vec<ScramAlteration>, Promise<Vec<(String, Result<(), Refused>)>>),
+    CreateRules(Vec<Rule>, Promise<Vec<Result<(), Refused>>>),
+    DeleteRules(Vec<RuleFilter>, Promise<Vec<Result<Vec<Arc<Rule>>, Refused>>>),
     ProducerIds(Promise<Result<Range<i64>, Refused>>),
 }
 
@@ -68,6 +71,20 @@ impl ControllerHandle {
         alterations: Vec<ScramAlteration>,
     ) -> Result<Vec<(String, Result<(), Refused>)>, Refused> {
         self.ask(|done| Change::AlterScram(alterations, done)).await
+    }
+
+    pub async fn create_rules(
+        &self,
+        rules: Vec<Rule>,
+    ) -> Result<Vec<Result<(), Refused>>, Refused> {
+        self.ask(|done| Change::CreateRules(rules, done)).await
+    }
+
+    pub async fn delete_rules(
+        &self,
+        filters: Vec<RuleFilter>,
+    ) -> Result<Vec<Result<Vec<Arc<Rule>>, Refused>>, Refused> {
+        self.ask(|done| Change::DeleteRules(filters, done)).await
     }
 
     pub async fn producer_ids(&self) -> Result<Range<i64>, Refused> {
@@ -124,6 +141,12 @@ fn run<S: MetadataStore, C: Cores, D: TopicDirectories>(
             }
             Change::AlterScram(alterations, done) => {
                 let _ = done.send(controller.alter_scram(&alterations));
+            }
+            Change::CreateRules(rules, done) => {
+                let _ = done.send(controller.create_rules(&rules));
+            }
+            Change::DeleteRules(filters, done) => {
+                let _ = done.send(controller.delete_rules(&filters));
             }
             Change::ProducerIds(done) => {
                 let _ = done.send(controller.producer_ids());

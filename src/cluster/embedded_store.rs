@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! table      key                                  value
-//! meta       "format"                             1; 2 once there was a credential
+//! meta       "format"                             1; 2 once there was a credential, or a rule
 //!            "starts", "next_producer_id"         a number
 //! text       "cluster_id"                         22 characters
 //! topics     topic id (16 bytes)                  TopicRecord as JSON
@@ -11,6 +11,8 @@
 //!            "group/<group id>", key              the value
 //! scram      user, mechanism                      ScramCredential as JSON
 //! secrets    "scram_salts"                        random bytes
+//! rules      kind, name, pattern, principal,      nothing; numbers as on the wire
+//!            host, operation, permission
 //! ```
 //!
 //! Every commit is durable when it returns. The file keeps checksums of its pages and brings
@@ -18,6 +20,8 @@
 //!
 //! Beside it lies `reserve`, a file that only takes space. On a full disk it is given up for the
 //! commit at hand, so that topics can be deleted to free space; it comes back when there is room.
+
+mod rules;
 
 use super::store::{BrokerScope, MetadataChange, MetadataStore, StoreError, Stored, TopicRecord};
 use crate::login::ScramMechanism;
@@ -32,13 +36,15 @@ use redb::{
 use std::path::{Path, PathBuf};
 
 /// The newest format this program reads and writes. A store has the lowest one that says all it
-/// holds, so that an older program opens what it understands and nothing else: who may log in is not
-/// to be passed over.
+/// holds, so that an older program opens what it understands and nothing else: who may log in, and who
+/// may do what, is not to be passed over.
 const FORMAT: u64 = 2;
 /// The format of a store without anything that the first programs did not know.
 const FORMAT_FIRST: u64 = 1;
 /// The format since there are credentials.
 const FORMAT_CREDENTIALS: u64 = 2;
+/// The format since there are access rules.
+const FORMAT_RULES: u64 = 2;
 /// Space kept for commits on a full disk.
 const RESERVE_BYTES: u64 = 4 << 20;
 /// Memory for pages of the file. The metadata itself is held by the controller.
@@ -193,6 +199,8 @@ impl MetadataStore for EmbeddedStore {
         let path = self.path.display().to_string();
         let loaded = load_all(self.database()?).map_err(|error| failure(&path, &error))?;
         let mut stored = loaded.stored;
+        stored.rules = rules::read(&loaded.rules)
+            .map_err(|what| StoreError::Damaged { path: path.clone(), what })?;
         for (id, bytes) in loaded.topics {
             let record: TopicRecord = serde_json::from_slice(&bytes).map_err(|error| {
                 let what = format!("topic {id} does not parse: {error}");
@@ -291,6 +299,11 @@ fn put(
         MetadataChange::SetSaltSecret(secret) => {
             write.open_table(SECRETS)?.insert("scram_salts", secret.as_slice())?;
         }
+        MetadataChange::PutRule(rule) => {
+            rules::put(write, rule)?;
+            raise_format(write, FORMAT_RULES)?;
+        }
+        MetadataChange::RemoveRule(rule) => rules::remove(write, rule)?,
     }
     Ok(())
 }
@@ -301,6 +314,13 @@ fn raise_format(write: &WriteTransaction, to: u64) -> Result<(), redb::Error> {
     let found = meta.get("format")?.map_or(FORMAT_FIRST, |format| format.value());
     if found < to {
         meta.insert("format", to)?;
+        log::info(
+            "cluster",
+            "the metadata store holds what older versions of this broker do not know",
+        )
+        .field("format", to)
+        .field("means", "they refuse it from now on")
+        .emit();
     }
     Ok(())
 }
@@ -310,6 +330,7 @@ struct Loaded {
     topics: Vec<(TopicId, Vec<u8>)>,
     /// User, mechanism and JSON.
     scram: Vec<(String, String, Vec<u8>)>,
+    rules: Vec<rules::Row>,
 }
 
 fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
@@ -354,7 +375,7 @@ fn load_all(database: &Database) -> Result<Loaded, redb::Error> {
         let secret = secrets.get("scram_salts")?;
         stored.salt_secret = secret.map(|secret| secret.value().to_vec()).unwrap_or_default();
     }
-    Ok(Loaded { stored, topics, scram })
+    Ok(Loaded { stored, topics, scram, rules: rules::load(&read)? })
 }
 
 /// A table that an older program's store lacks until something is put in.
@@ -465,6 +486,9 @@ fn parse_scope(key: &str) -> Option<BrokerScope> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authorizer::{
+        PatternKind, Permission, Principal, ResourceKind, Rule, RuleOperation,
+    };
 
     fn topic(byte: u8, name: &str) -> (TopicId, TopicRecord) {
         let configs = [("segment.ms".to_owned(), "7".to_owned())].into();
@@ -533,6 +557,39 @@ mod tests {
             assert_eq!(loaded, model);
         }
         assert_eq!(model.tombstones[&a], "a");
+    }
+
+    #[test]
+    fn first_access_rule_raises_the_format_and_rules_are_there_after_reopening() {
+        let directory = tempfile::tempdir().unwrap();
+        let format = || {
+            let path = directory.path().join("metadata.redb");
+            let database = Database::builder().open_read_only(path).unwrap();
+            read_format(&database).unwrap()
+        };
+        let rule = |host: &str, permission| Rule {
+            kind: ResourceKind::Group,
+            name: "g/é".into(),
+            pattern: PatternKind::Prefixed,
+            principal: Principal::user("a:b"),
+            host: host.into(),
+            operation: RuleOperation::All,
+            permission,
+        };
+        let rules = [rule("*", Permission::Deny), rule("*", Permission::Allow)];
+        let mut store = EmbeddedStore::open(directory.path()).unwrap();
+        store.commit(&[MetadataChange::SetStarts(1)]).unwrap();
+        drop(store);
+        assert_eq!(format(), Some(1));
+        let mut store = EmbeddedStore::open(directory.path()).unwrap();
+        store.commit(&rules.clone().map(MetadataChange::PutRule)).unwrap();
+        store.commit(&[MetadataChange::RemoveRule(rules[0].clone())]).unwrap();
+        drop(store);
+        assert_eq!(format(), Some(2));
+        let mut store = EmbeddedStore::open(directory.path()).unwrap();
+        assert_eq!(store.load().unwrap().rules, [rules[1].clone()].into());
+        store.commit(&[MetadataChange::RemoveRule(rules[1].clone())]).unwrap();
+        assert_eq!(store.load().unwrap().rules.len(), 0);
     }
 
     #[test]

@@ -4,8 +4,10 @@ use super::group_configs::GroupConfigs;
 use super::store::MetadataChange;
 use super::store::{BrokerScope, Stored, TopicRecord};
 use super::topic_name::{collision_form, is_internal};
+use crate::authorizer::Rules;
 use crate::config::{BrokerConfig, Config, TopicConfig, broker_setting};
 use crate::login::scram::users::ScramUsers;
+use millstream_io::runtime::log;
 use millstream_io::units::{LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicPartition};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -98,6 +100,7 @@ pub struct MetadataImage {
     broker_dynamic: Arc<BTreeMap<BrokerScope, BTreeMap<String, String>>>,
     groups: Arc<GroupConfigs>,
     scram: Arc<ScramUsers>,
+    rules: Arc<Rules>,
     by_id: HashMap<TopicId, Arc<Topic>>,
     by_name: BTreeMap<Arc<str>, Arc<Topic>>,
     /// Collision form of each name.
@@ -119,6 +122,7 @@ impl MetadataImage {
         let mut image = MetadataImage {
             scram: Arc::new(scram_users(stored)),
             groups: Arc::new(GroupConfigs::new(&stored.group_configs, &broker)),
+            rules: Arc::new(Rules::new(stored.rules.iter().cloned())),
             broker,
             start: start.clone(),
             version: 0,
@@ -259,6 +263,24 @@ impl MetadataImage {
                 _ => {}
             }
         }
+    }
+
+    /// The access rules. Shared by all images until one changes.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// Says in the log when there are access rules and nothing that obeys them.
+    pub fn tell_of_idle_rules(&self) {
+        if self.broker.authorizer.is_none() && !self.rules.is_empty() {
+            log::warn("cluster", "access rules have no effect: authorizer.class.name is empty")
+                .field("rules", self.rules.len())
+                .emit();
+        }
+    }
+
+    pub fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.rules = rules;
     }
 
     /// The value in force of a broker setting, and where it comes from.

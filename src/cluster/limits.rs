@@ -26,6 +26,21 @@ pub const GROUPS_WITH_SETTINGS_MAX: usize = 10_000;
 /// ones are refused with INVALID_REQUEST.
 pub const GROUP_ID_BYTES_MAX: usize = i16::MAX as usize;
 
+/// Access rules that there may be. They are held by every core together, copied whole at each change,
+/// and a broad filter looks at each; more are refused with POLICY_VIOLATION.
+pub const RULES_MAX: usize = 50_000;
+
+/// Bytes of the texts of all access rules; more are refused with POLICY_VIOLATION.
+pub const RULES_TEXT_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of the texts of one access rule: a group's id as long as any may be, and a certificate's name.
+/// Longer ones are refused with INVALID_REQUEST.
+pub const RULE_TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Access rules that one request may make, and filters that it may delete by, as in Kafka; more are
+/// refused with POLICY_VIOLATION.
+pub const RULE_CHANGES_PER_REQUEST_MAX: usize = 10_000;
+
 /// How long an order to a core may be under way before a line in the log says so.
 pub const CORE_ORDER_SLOW: Duration = Duration::from_secs(5);
 

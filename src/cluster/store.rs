@@ -3,11 +3,12 @@
 //! A store is used by one thread at a time, the controller's, and may block it. What it has
 //! committed is durable and comes back from [`MetadataStore::load`] after any crash.
 
+use crate::authorizer::Rule;
 use crate::login::ScramMechanism;
 use crate::login::scram::credential::ScramCredential;
 use millstream_io::units::TopicId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A topic as it is stored. Field names are part of the stored format.
@@ -50,6 +51,7 @@ pub struct Stored {
     /// What the salts come from that are told of users that do not exist. Empty before the first
     /// start.
     pub salt_secret: Vec<u8>,
+    pub rules: BTreeSet<Rule>,
 }
 
 /// One change; a commit takes several, all or none.
@@ -85,6 +87,8 @@ pub enum MetadataChange {
         mechanism: ScramMechanism,
     },
     SetSaltSecret(Vec<u8>),
+    PutRule(Rule),
+    RemoveRule(Rule),
 }
 
 /// Keeps the metadata.
@@ -204,6 +208,12 @@ impl Stored {
                 self.scram.remove(&(user.clone(), *mechanism));
             }
             MetadataChange::SetSaltSecret(secret) => self.salt_secret.clone_from(secret),
+            MetadataChange::PutRule(rule) => {
+                self.rules.insert(rule.clone());
+            }
+            MetadataChange::RemoveRule(rule) => {
+                self.rules.remove(rule);
+            }
         }
     }
 }

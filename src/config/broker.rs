@@ -1,5 +1,6 @@
 //! The settings of the broker: only those that are in force.
 
+use super::authorizer::{self, AUTHORIZER_SETTINGS};
 use super::group::{Bounded, HEARTBEAT_NAMES, SESSION_NAMES};
 use super::log_table::LOG_SETTINGS;
 use super::logins::LOGIN_SETTINGS;
@@ -8,6 +9,7 @@ use super::setting::{Allowed, Change, ConfigType, Setting};
 use super::topic_table::{TOPIC_SETTINGS, coarser};
 use super::transactions::{TRANSACTION_SETTINGS, TransactionConfig};
 use super::{kafka_names, nearest::nearest};
+use crate::authorizer::Policy;
 use std::sync::LazyLock;
 
 pub(super) const NO_MAX: i64 = i32::MAX as i64;
@@ -278,7 +280,9 @@ const OWN_SETTINGS: &[Setting] = &[
 
 /// Every setting a broker has, by name: its own, and the defaults of topic settings.
 pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let mut settings = [OWN_SETTINGS, LOG_SETTINGS, LOGIN_SETTINGS, TRANSACTION_SETTINGS].concat();
+    let mut settings =
+        [OWN_SETTINGS, AUTHORIZER_SETTINGS, LOG_SETTINGS, LOGIN_SETTINGS, TRANSACTION_SETTINGS]
+            .concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
             // What has a name in another unit too is not set, so that that one counts. So is flush.ms,
@@ -314,6 +318,8 @@ pub fn nearest_broker_name(typed: &str) -> Option<&'static str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
     pub auto_create_topics: bool,
+    /// `None` when nobody is asked for rights.
+    pub authorizer: Option<Policy>,
     pub broker_rack: Option<String>,
     pub connections_idle_ms_max: u64,
     pub write_stall_ms_max: u64,
@@ -356,6 +362,10 @@ impl BrokerConfig {
     pub fn resolve(value: impl Fn(&'static str) -> Option<String>) -> BrokerConfig {
         BrokerConfig {
             auto_create_topics: parsed(&value, "auto.create.topics.enable"),
+            authorizer: match authorizer::read(&value) {
+                Ok(policy) => policy,
+                Err(what) => panic!("a setting passed the check at start: {what}"),
+            },
             broker_rack: value("broker.rack").filter(|rack| !rack.is_empty()),
             connections_idle_ms_max: parsed(&value, "connections.max.idle.ms"),
             write_stall_ms_max: parsed(&value, "connections.max.write.stall.ms"),

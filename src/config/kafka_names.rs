@@ -16,7 +16,6 @@ pub const OTHER_BROKER_NAMES: &[&str] = &[
     "alter.config.policy.class.name",
     "alter.log.dirs.replication.quota.window.num",
     "alter.log.dirs.replication.quota.window.size.seconds",
-    "authorizer.class.name",
     "auto.leader.rebalance.enable",
     "background.threads",
     "broker.heartbeat.interval.ms",

@@ -3,6 +3,7 @@
 use super::classic::{Answer, CommitKind, Description, JoinRequest, Leaving, Name, SyncRequest};
 use super::consumer::{GroupDescription, HeartbeatAnswer};
 use super::offsets::CommittedOffset;
+use super::topics::Searcher;
 use crate::wire::ErrorCode;
 use bytes::Bytes;
 use millstream_io::batch::Outcome;
@@ -148,6 +149,8 @@ pub struct ConsumerHeartbeat {
     pub client_id: Name,
     pub client_host: Name,
     pub fresh_member_id: Name,
+    /// Where there are access rules.
+    pub searcher: Option<Searcher>,
 }
 
 /// Why a heartbeat is refused, with words for people.

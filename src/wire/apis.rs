@@ -32,7 +32,8 @@ pub enum LoginGate {
     AfterLogin,
 }
 
-/// Which right a caller needs, and on what.
+/// Which right a caller needs before all others, and on what. Some requests need one on each topic
+/// besides, some have a second way; `tests/clients/aclrules.py` has all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// None.
@@ -47,6 +48,20 @@ pub enum Rights {
     TransactionalId(AclOperation),
     /// On each resource that the request names, by its type.
     Resources(AclOperation),
+}
+
+impl Rights {
+    fn words(self) -> String {
+        let (operation, on) = match self {
+            Rights::None => return "none".to_owned(),
+            Rights::Cluster(operation) => (operation, "the cluster"),
+            Rights::Topics(operation) => (operation, "the topic"),
+            Rights::Groups(operation) => (operation, "the group"),
+            Rights::TransactionalId(operation) => (operation, "the transactional id"),
+            Rights::Resources(operation) => (operation, "what it names"),
+        };
+        format!("{operation:?} on {on}")
+    }
 }
 
 /// An operation that access rules speak of, by its number on the wire (KIP-140).
@@ -66,6 +81,29 @@ pub enum AclOperation {
     CreateTokens = 13,
     DescribeTokens = 14,
     TwoPhaseCommit = 15,
+}
+
+impl AclOperation {
+    pub const ALL: [AclOperation; 13] = [
+        AclOperation::Read,
+        AclOperation::Write,
+        AclOperation::Create,
+        AclOperation::Delete,
+        AclOperation::Alter,
+        AclOperation::Describe,
+        AclOperation::ClusterAction,
+        AclOperation::DescribeConfigs,
+        AclOperation::AlterConfigs,
+        AclOperation::IdempotentWrite,
+        AclOperation::CreateTokens,
+        AclOperation::DescribeTokens,
+        AclOperation::TwoPhaseCommit,
+    ];
+
+    /// The operation with this number on the wire.
+    pub fn new(number: i8) -> Option<AclOperation> {
+        AclOperation::ALL.into_iter().find(|operation| *operation as i8 == number)
+    }
 }
 
 /// Which quota a request is charged to.
@@ -99,7 +137,7 @@ pub const TABLE: &[Api] = &[
     row(ApiKey::LeaveGroup, 0, 5, Rights::Groups(AclOperation::Read)),
     row(ApiKey::SyncGroup, 0, 5, Rights::Groups(AclOperation::Read)),
     row(ApiKey::DescribeGroups, 0, 6, Rights::Groups(AclOperation::Describe)),
-    row(ApiKey::ListGroups, 0, 5, Rights::Cluster(AclOperation::Describe)),
+    row(ApiKey::ListGroups, 0, 5, Rights::Groups(AclOperation::Describe)),
     row(ApiKey::SaslHandshake, 0, 1, Rights::None).before_login(),
     row(ApiKey::ApiVersions, 0, 4, Rights::None).before_login(),
     row(ApiKey::CreateTopics, 2, 7, Rights::Topics(AclOperation::Create))
@@ -163,7 +201,8 @@ pub fn advertised() -> Vec<ApiVersion> {
 
 /// The table as the README prints it.
 pub fn markdown_table() -> String {
-    let mut text = String::from("| Key | API | Versions | Flexible from |\n|---|---|---|---|\n");
+    let mut text = String::from("| Key | API | Versions | Flexible from | Right |\n");
+    text.push_str("|---|---|---|---|---|\n");
     for api in TABLE {
         let flexible = api.key.flexible_versions();
         let flexible_from = if flexible.contains(i16::MAX) {
@@ -173,7 +212,8 @@ pub fn markdown_table() -> String {
         };
         let Versions { min, max } = api.served;
         let (key, name) = (api.key.number(), api.key.name());
-        text.push_str(&format!("| {key} | {name} | {min}-{max} | {flexible_from} |\n"));
+        let right = api.rights.words();
+        text.push_str(&format!("| {key} | {name} | {min}-{max} | {flexible_from} | {right} |\n"));
     }
     text
 }
@@ -284,6 +324,6 @@ mod tests {
     fn markdown_has_a_line_for_every_row() {
         let text = markdown_table();
         assert_eq!(text.lines().count(), TABLE.len() + 2);
-        assert!(text.contains("| 0 | Produce | 3-13 | 9 |\n"));
+        assert!(text.contains("| 0 | Produce | 3-13 | 9 | Write on the topic |\n"));
     }
 }

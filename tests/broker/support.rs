@@ -46,6 +46,11 @@ impl Broker {
         broker
     }
 
+    /// Other arguments, from the next start on.
+    pub fn give(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
+    }
+
     pub fn start_again(&mut self) {
         assert!(self.process.is_none());
         let mut child = command(self.data.path(), &self.arguments).spawn().unwrap();

@@ -138,8 +138,12 @@ GROUPS = dict(ONLINE, **{"group.initial.rebalance.delay.ms": "0", "group.min.ses
 TRANSACTIONS = dict(GROUPS, **{"transaction.max.timeout.ms": "60000",
                                "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"})
 
+# Nobody is above the rules, and what no rule concerns is everybody's: so the first one can make them.
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "allow.everyone.if.no.acl.found": "true"}
+ACCESS = GROUPS | AUTHORIZER | {"auto.create.topics.enable": "true"}
+
 # Members that come together are in the first generation together: some of its tests count on it.
-LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
+LIBRDKAFKA = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"} | AUTHORIZER
 
 SASL = {"num.partitions": "4", "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN",
         "connections.max.reauth.ms": "10000", "listener.name.plaintext.plain.sasl.jaas.config":
@@ -149,7 +153,7 @@ RDKAFKA = {"num.partitions": "3", "node.id": "0"}
 
 # As its own fixtures set the brokers up that they start.
 KAFKA_PYTHON = {"num.partitions": "4", "node.id": "0", "advertised.listeners": "PLAINTEXT://{bootstrap}",
-                "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+                "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"} | AUTHORIZER
 
 KGO = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -166,6 +170,8 @@ STAGES = [
           [PYTHON, client("promises.py"), "{bootstrap}", "{reference}"], 200, settings=ONLINE),
     Stage("group-rules", "groups call by call: joining, assignments, fencing, commits, operators' requests, silent members, both protocols",
           [PYTHON, client("grouprules.py"), "{bootstrap}", "{reference}"], 200, settings=GROUPS),
+    Stage("acl-rules", "access rules call by call: what each request is refused without, and that it needs no more",
+          [PYTHON, client("aclrules.py"), "{bootstrap}", "{reference}"], 200, settings=ACCESS),
     Stage("groups", "clients of every kind in one group: they come, go, restart and are killed; every record once, commits exact",
           with_clients("groups.py", "{bootstrap}"), 700, settings=GROUPS),
     Stage("txn-rules", "what transactional producers, readers of committed records and operators may rely on, call by call",
@@ -194,7 +200,7 @@ STAGES = [
     Stage("librdkafka-sasl", "those of librdkafka's tests that log in, and do so again and again",
           with_librdkafka("--when", "sasl"), 300, settings=SASL, long=True),
     Stage("java-tools", "Apache Kafka's command line tools, and Admin, Producer and Consumer scenarios",
-          with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS),
+          with_java("javatools.py", "{bootstrap}"), 600, settings=GROUPS | AUTHORIZER),
     Stage("logins", "clients log in by every mechanism, are refused with a wrong password, and renew their logins",
           with_clients("logins.py", "{binary}"), 300),
     Stage("verifiable", "Kafka's VerifiableConsumer under rebalances with both protocols, and its performance tools",

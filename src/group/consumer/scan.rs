@@ -32,13 +32,17 @@ struct Current {
 
 impl ConsumerGroup {
     /// Begins to resolve patterns when there are new ones or new topics, goes on with what is under
-    /// way, and gives whether the topics that a pattern matches changed.
+    /// way, and gives whether the topics that a pattern matches changed. As with Apache Kafka they are
+    /// those that the member whose heartbeat does the work may describe.
     pub(super) fn resolve_patterns(
         &mut self,
         topics: &dyn TopicsView,
         now: u64,
         records: &mut Vec<ConsumerRecord>,
     ) -> bool {
+        if !topics.may_be_searched() {
+            return false;
+        }
         if self.soft.scan.is_none() {
             self.soft.scan = self.due_scan(topics, now);
         }

@@ -199,6 +199,7 @@ impl Beat {
             client_id: "client".into(),
             client_host: "/127.0.0.1".into(),
             fresh_member_id: "fresh".into(),
+            searcher: None,
         }
     }
 }

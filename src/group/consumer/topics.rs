@@ -18,6 +18,12 @@ pub trait TopicsView {
     /// only within the life of a group in memory.
     fn version(&self) -> u64;
 
+    /// Whether it may be searched by a pattern. Where there are access rules, it is only as somebody sees
+    /// it.
+    fn may_be_searched(&self) -> bool {
+        true
+    }
+
     fn by_name(&self, name: &str) -> Option<TopicFacts>;
 
     fn name_of(&self, id: TopicId) -> Option<Arc<str>>;

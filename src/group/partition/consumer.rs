@@ -2,6 +2,7 @@
 
 use super::super::ask::ConsumerHeartbeat;
 use super::super::consumer::{Caller, ConsumerGroup, ConsumerRecord, HeartbeatError, UpgradeError};
+use super::super::topics::Searched;
 use super::group::consumer_records;
 use super::*;
 use crate::wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -51,6 +52,8 @@ impl GroupPartition {
             client_host: &beat.client_host,
             fresh_member_id: &beat.fresh_member_id,
         };
+        let searched = beat.searcher.as_ref().map(|by| Searched { topics, by });
+        let topics = searched.as_ref().map_or(topics, |searched| searched as &dyn TopicsView);
         let times = self.member_times(name);
         if let Some(Group { kind: Kind::Consumer(consumer), .. }) = self.groups.get_mut(name) {
             consumer.set_times(times);
