@@ -394,6 +394,23 @@ def acls(desk):
     return "DescribeAcls(29): UNSUPPORTED" not in desk.run("BrokerApiVersionsCommand")
 
 
+def access_rules(desk):
+    """kafka-acls --add, --list, --remove"""
+    topic = f"{desk.topic}-acl"
+    rule = ["--allow-principal", "User:alice", "--allow-host", "10.0.0.1", "--operation", "Read", "--topic", topic, "--resource-pattern-type", "prefixed"]
+    has(desk.run("AclCommand", "--add", *rule), "Adding ACLs for resource")
+    desk.run("AclCommand", "--add", "--deny-principal", "User:bob", "--producer", "--topic", topic)
+    listed = desk.run("AclCommand", "--list", "--topic", f"{topic}-1", "--resource-pattern-type", "match")
+    has(listed, "principal=User:alice, host=10.0.0.1, operation=READ, permissionType=ALLOW")
+    if "User:bob" in listed:
+        raise Wrong("a rule about another topic is listed")
+    has(desk.run("AclCommand", "--list"), "principal=User:bob, host=*, operation=WRITE, permissionType=DENY")
+    desk.run("AclCommand", "--remove", "--force", *rule)
+    desk.run("AclCommand", "--remove", "--force", "--topic", topic)
+    if topic in desk.run("AclCommand", "--list"):
+        raise Wrong("rules are listed that were removed")
+
+
 def delete(desk):
     """kafka-topics --delete"""
     desk.topics("--delete", "--topic", desk.topic)
@@ -405,7 +422,7 @@ def delete(desk):
 CHECKS = [create, create_again, list_topics, describe, grow, under_replicated, alter_config, all_configs, broker_config, bad_config, performance,
           forced_codec, verifiable, get_offsets, console, latency, group_commits, group_list, group_describe,
           group_reset, group_delete_offsets, group_delete, log_dirs, delete_records, api_versions, features, cluster_id,
-          producers, compatibility, delete]
+          producers, access_rules, compatibility, delete]
 
 
 def main():

@@ -22,7 +22,6 @@ import tools  # noqa: E402
 OURS = os.path.join(HERE, "kafka-python")
 LIKE_KAFKA = "4.1.0"  # what the client takes the broker for; older ones leave a test out
 REFERENCE_LIKE = "4.3.0"
-REFERENCE_LACKS = {"test_admin_integration::test_create_describe_delete_acls": "it runs without an authorizer"}
 SECONDS_MAX = 60
 # A race in the client: who subscribes while its first metadata request is on its way is forgotten for five
 # minutes. The fast broker is the likelier to hit it. Runs of such a test alone, of which one must pass.
@@ -103,7 +102,7 @@ def main():
     parser.add_argument("--only", default="", help="an expression of pytest's -k")
     parser.add_argument("--reference", action="store_true", help="nothing may fail but what it is not set up for")
     args = parser.parse_args()
-    excused = REFERENCE_LACKS if args.reference else allowlist.read(os.path.join(OURS, "suite.allow"))
+    excused = {} if args.reference else allowlist.read(os.path.join(OURS, "suite.allow"))
     python = tools.kafka_python_suite()
     failed, seen = 0, set()
     directory = sources(python)
