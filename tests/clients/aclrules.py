@@ -388,17 +388,21 @@ def main():
         bench.check("every API that is served is asked for", not lacking, lacking)
     for row in all_rows:
         if args.only in row[0]:
+            before = len(bench.failed)
             try:
                 judge_row(bench, *row)
             except (Closed, Silent) as error:
                 bench.check(f"{row[0]}: it is answered", False, error)
                 bench.subject = From(args.bootstrap, SUBJECT)
+            if len(bench.failed) == before:
+                print(f"PASS {row[0]}", flush=True)
     if not args.only:
-        judge_creation_by_the_way(bench)
-        judge_lists(bench)
-        judge_told_rights(bench)
-        judge_patterns(bench)
-        judge_rules_themselves(bench, -1 if args.reference else 42)
+        for judge in (judge_creation_by_the_way, judge_lists, judge_told_rights, judge_patterns,
+                      lambda bench: judge_rules_themselves(bench, -1 if args.reference else 42)):
+            before, passed = len(bench.failed), bench.passed
+            judge(bench)
+            if len(bench.failed) == before:
+                print(f"PASS {bench.passed - passed} checks more", flush=True)
     bench.delete(*own)
     print(f"{bench.passed} checks passed, {len(bench.failed)} failed")
     sys.exit(1 if bench.failed else 0)
