@@ -69,11 +69,12 @@ fn ten_thousand_seeds_keep_every_promise() {
 
 /// A torn rewrite of a checkpoint's last block; a torn cut of a sealed segment; a large run that ends
 /// on a block's border, with more staged behind it; a transaction forgotten by a full disk; segments that
-/// were not cleaned, because those that were to become one with them were deleted.
+/// were not cleaned, because those that were to become one with them were deleted; a marker that was
+/// cleaned away before it was forgotten for good that it is missed.
 #[test]
 fn seeds_that_once_failed_keep_every_promise() {
     for (seed, transactions) in
-        [(6530, false), (30278, false), (9032, true), (2521, true), (7167, true)]
+        [(6530, false), (30278, false), (9032, true), (2521, true), (7167, true), (4917, true)]
     {
         run_seed(seed, transactions, false, &mut Covered::default());
     }

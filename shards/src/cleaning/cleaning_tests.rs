@@ -566,6 +566,78 @@ fn damage_found_late_leaves_its_neighbours_to_the_next_pass() {
     );
 }
 
+/// Goal: no start brings a list of aborted transactions back that names one without a marker: clients would
+/// skip what its producer commits behind it. Method: a first pass empties a transaction, a second one
+/// gives its marker a horizon and would have it forgotten, and the broker dies before that is durable.
+/// The third pass, behind the horizon, is told of the transaction again.
+#[test]
+fn marker_of_a_transaction_that_is_still_listed_stays_whatever_its_horizon() {
+    let mut rng = SimRng::new(3);
+    let mut log = Log::new(&mut rng);
+    let producer = ProducerId::new(7).unwrap();
+    let put = |log: &mut Log, batch: &[u8]| {
+        let base = RecordBatchHeader::view(batch).unwrap().base_offset().unwrap();
+        let id = SegmentId::new(LeaderEpoch::ZERO, base);
+        let file = log.disk.open(&id.path(&log.dir, SegmentFile::Log), OpenHow::CREATE).unwrap();
+        file.write_at(batch, FilePosition::ZERO).unwrap();
+        let bytes = FilePosition::new(bytes_u64(batch.len()));
+        log.segments.push(Input { id, bytes, next: Offset::at(log.next), damaged: false });
+    };
+    let record = TestRecord { key: Some(vec![1]), value: Some(vec![1]), ..TestRecord::default() };
+    let builder = BatchBuilder { records: vec![record.clone()], ..Default::default() };
+    let mut data = builder.at_offset(0, 0).from_producer(7, 0, 0);
+    data.attributes |= Attributes::TRANSACTIONAL;
+    log.next = 1;
+    put(&mut log, &data.build());
+    let key = Some(vec![0, 0, 0, 0]);
+    let marker = TestRecord { key, value: Some(vec![0; 6]), ..TestRecord::default() };
+    let builder = BatchBuilder { records: vec![marker], ..Default::default() };
+    let mut marker = builder.at_offset(1, 0).from_producer(7, 0, -1);
+    marker.attributes = Attributes::CONTROL | Attributes::TRANSACTIONAL;
+    log.next = 2;
+    put(&mut log, &marker.build());
+    let builder = BatchBuilder { records: vec![record], ..Default::default() };
+    log.next = 3;
+    put(&mut log, &builder.at_offset(2, 0).build());
+    let range = AbortedRange { producer, first: Offset::ZERO, marker: Offset::at(1) };
+    let has_marker = |log: &Log| {
+        let control = |batch: &Vec<u8>| {
+            let header = RecordBatchHeader::view(batch).unwrap();
+            header.attributes().is_control() && header.record_count() > 0
+        };
+        log.batches().iter().any(control)
+    };
+    let mut pass = |log: &mut Log, aborted: Vec<AbortedRange>| {
+        let plan = PassPlan {
+            dir: log.dir.clone(),
+            inputs: log.segments.clone(),
+            first_dirty: Offset::ZERO,
+            segment_bytes: 1 << 20,
+            aborted,
+            producers: HashMap::new(),
+            now: TimestampMs::new(log.now),
+            delete_retention_ms: RETENTION_MS,
+            map_bytes: 1 << 20,
+        };
+        let mut pass: Pass<SimDisk> = Pass::new(plan);
+        while !matches!(pass.step(&log.disk, 100).unwrap(), Step::Mapped) {}
+        let group = pass.next_group().unwrap();
+        let forgotten = match written(log, &mut pass) {
+            Step::Written { meta, indexes, over } => {
+                log.swap(&group, meta.id, meta.log_bytes, &indexes, &mut rng);
+                over
+            }
+            _ => Vec::new(),
+        };
+        log.now += 2 * RETENTION_MS;
+        (has_marker(log), forgotten.contains(&range.marker))
+    };
+    assert_eq!(pass(&mut log, vec![range]), (true, false), "its data was there");
+    assert_eq!(pass(&mut log, vec![range]), (true, true), "a horizon, and it is forgotten");
+    assert!(pass(&mut log, vec![range]).0, "a start has brought the list back");
+    assert!(!pass(&mut log, Vec::new()).0, "forgotten for good");
+}
+
 fn count(disk: &SimDisk, path: &Path) -> i32 {
     let bytes = disk.read_all(path, 1 << 20).unwrap();
     let (mut at, mut count) = (0, 0);

@@ -8,7 +8,7 @@ use millstream_io::records::{Record, RecordsError};
 use millstream_io::units::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use super::offset_map::OffsetMap;
-use super::transactions::Transactions;
+use super::transactions::{Need, Transactions};
 
 /// The last batches of a producer that the partition still remembers: its state can be read off them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,8 @@ impl Filter {
             panic!("{} bytes are no batch", batch.len());
         };
         let attributes = header.attributes();
-        let over = self.transactions.met(batch, header)?;
+        let need = self.transactions.met(batch, header)?;
+        let over = need != Need::Readers;
         let has_horizon = attributes.has_delete_horizon();
         let past = has_horizon && header.base_timestamp() <= self.now && !self.in_front_uncleaned;
         let last = self.is_last_of_producer(header);
@@ -82,7 +83,7 @@ impl Filter {
             true => emptied(batch, header, last),
             false => Fate::Gone,
         };
-        let drops_all = over && (!attributes.is_control() || past);
+        let drops_all = over && (!attributes.is_control() || (past && need == Need::Nobody));
         if drops_all {
             return Ok(emptied());
         }

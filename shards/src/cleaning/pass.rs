@@ -22,7 +22,7 @@ use millstream_io::units::{
 use super::filter::{Fate, Filter, LastOfProducer};
 use super::offset_map::OffsetMap;
 use super::output::Output;
-use super::transactions::{AbortedRange, Transactions};
+use super::transactions::{AbortedRange, Need, Transactions};
 
 /// A sealed segment to be cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -414,8 +414,8 @@ fn note<F: millstream_io::disk::DiskFile>(
         let Some((place, batch)) = stream.next_batch()? else { return Ok(Noted::Ended) };
         counts.bytes_read += bytes_u64(place.bytes);
         let Some(header) = RecordBatchHeader::view(batch) else { return Err(Trouble::Damaged) };
-        let over = transactions.met(batch, header)?;
-        let is_data = !over && !header.attributes().is_control();
+        let is_needed = transactions.met(batch, header)? == Need::Readers;
+        let is_data = is_needed && !header.attributes().is_control();
         if is_data && place.next > first_dirty {
             counts.batches_decoded += 1;
             // To the end, before anything is concluded from its front.

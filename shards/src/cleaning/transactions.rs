@@ -15,6 +15,18 @@ pub struct AbortedRange {
     pub marker: Offset,
 }
 
+/// Who still needs a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Readers,
+    /// It is data of an aborted transaction, or a marker of a transaction of which no batch is left.
+    Nobody,
+    /// Such a marker, of a transaction that readers are told of until this pass is over, and by a start
+    /// that finds an older state also behind it. It may go when that is forgotten for good: then the
+    /// next pass is told of no such transaction.
+    Listed,
+}
+
 /// Follows the transactions through the batches of a log. Every batch must be told, in order.
 #[derive(Debug, Default)]
 pub struct Transactions {
@@ -42,8 +54,7 @@ impl Transactions {
         Transactions { ahead: aborted.into(), ..Transactions::default() }
     }
 
-    /// Takes the next batch. True when nothing of it is needed by readers: data of an aborted
-    /// transaction, or a marker of a transaction of which no batch is left.
+    /// Takes the next batch, and says who needs it.
     ///
     /// # Errors
     /// [`RecordsError`] when a control batch does not read.
@@ -51,13 +62,15 @@ impl Transactions {
         &mut self,
         batch: &[u8],
         header: RecordBatchHeader<'_>,
-    ) -> Result<bool, RecordsError> {
+    ) -> Result<Need, RecordsError> {
         let (Some(base), Some(last)) = (header.base_offset(), header.last_offset()) else {
-            return Ok(false);
+            return Ok(Need::Readers);
         };
         self.begin_to(last);
         let attributes = header.attributes();
-        let Some(producer) = header.producer().map(|stamp| stamp.id) else { return Ok(false) };
+        let Some(producer) = header.producer().map(|stamp| stamp.id) else {
+            return Ok(Need::Readers);
+        };
         if self.aborted.get(&producer).is_some_and(|begun| begun.marker < base) {
             // Its marker is gone with the last of its batches.
             self.aborted.remove(&producer);
@@ -65,23 +78,24 @@ impl Transactions {
         if attributes.is_control() {
             return Ok(match control_kind(batch)? {
                 // An earlier cleaning has emptied it.
-                Control::Empty => true,
+                Control::Empty => Need::Nobody,
                 Control::Abort => self.aborted_ends(producer, base),
-                Control::Commit => !self.committed.remove(&producer),
-                Control::Other => false,
+                Control::Commit if self.committed.remove(&producer) => Need::Readers,
+                Control::Commit => Need::Nobody,
+                Control::Other => Need::Readers,
             });
         }
         if !attributes.is_transactional() {
-            return Ok(false);
+            return Ok(Need::Readers);
         }
         match self.aborted.get_mut(&producer) {
             Some(begun) => {
                 begun.met = true;
-                Ok(true)
+                Ok(Need::Nobody)
             }
             None => {
                 self.committed.insert(producer);
-                Ok(false)
+                Ok(Need::Readers)
             }
         }
     }
@@ -92,13 +106,16 @@ impl Transactions {
         std::mem::take(&mut self.over)
     }
 
-    /// True when the aborted transaction that ends has no batch left.
-    fn aborted_ends(&mut self, producer: ProducerId, marker: Offset) -> bool {
-        let met = self.aborted.remove(&producer).is_some_and(|begun| begun.met);
-        if !met {
-            self.over.push(marker);
+    /// Who needs the marker of the aborted transaction that ends.
+    fn aborted_ends(&mut self, producer: ProducerId, marker: Offset) -> Need {
+        match self.aborted.remove(&producer) {
+            Some(begun) if begun.met => Need::Readers,
+            Some(_) => {
+                self.over.push(marker);
+                Need::Listed
+            }
+            None => Need::Nobody,
         }
-        !met
     }
 
     /// Transactions begin whose first offset is `last` or lies in front of it.
