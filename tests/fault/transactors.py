@@ -3,7 +3,10 @@
 Modes: `plain` producers send once and take no answer for an unknown outcome;
 `idempotent` ones repeat a batch until it is answered; `transactional` ones do
 several sends and polls in one transaction, which they commit, abort, or leave
-behind by a crash. Readers of transactional topics read committed records.
+behind by a crash; `compacted` ones do so in a topic that is compacted all the
+time, with a key of its own for each record: markers, aborted records and
+tombstones go, and nothing else may. Readers of transactional topics read
+committed records.
 """
 
 import random
@@ -11,13 +14,13 @@ import threading
 import time
 
 from anomalies import FAILED, OK, UNKNOWN, Poll, Send
-from rawkafka import Closed, Connection, Silent, batch, batches
+from rawkafka import Closed, Connection, Raw, Silent, batch, batches, record
 from rawtxn import (CONCURRENT, CONTROL, LOADING, NOT_AVAILABLE, NOT_COORDINATOR, READ_COMMITTED, READ_UNCOMMITTED, Refused, Transactional,
                     committed_records, end_offset, fetched, values_of)
 
 TROUBLE = (OSError, Closed, Silent)
-PLAIN, IDEMPOTENT, TRANSACTIONAL = "plain", "idempotent", "transactional"
-MODES = (PLAIN, IDEMPOTENT, TRANSACTIONAL)
+PLAIN, IDEMPOTENT, TRANSACTIONAL, COMPACTED = "plain", "idempotent", "transactional", "compacted"
+MODES = (PLAIN, IDEMPOTENT, TRANSACTIONAL, COMPACTED)
 AGAIN = {3, 6, 7, 19, CONCURRENT, LOADING, NOT_AVAILABLE, NOT_COORDINATOR, 56}  # not there yet, not now
 ANSWER_SECONDS, PATIENCE_SECONDS = 8.0, 40.0
 TIMEOUT_MS = 6000
@@ -31,7 +34,8 @@ class Worker(threading.Thread):
         self.history, self.address, self.topic, self.keys, self.mode, self.v2 = history, address, topic, keys, mode, v2
         self.random = random.Random(f"{seed}-{mode}-{name}")
         self.stopping, self.fatal, self.lives = threading.Event(), None, 0
-        self.isolation = READ_COMMITTED if mode == TRANSACTIONAL else READ_UNCOMMITTED
+        self.transacts = mode in (TRANSACTIONAL, COMPACTED)
+        self.isolation = READ_COMMITTED if self.transacts else READ_UNCOMMITTED
         self.connection = self.producer = None
         self.positions, self.pid, self.sequences = {}, -1, {}
 
@@ -54,7 +58,7 @@ class Worker(threading.Thread):
         self.lives += 1
         self.positions = dict.fromkeys(self.keys, 0)
         self.hang_up()
-        if self.mode == TRANSACTIONAL:
+        if self.transacts:
             self.initialise()
         elif self.mode == IDEMPOTENT:
             self.pid = self.patiently(self.fresh_id)
@@ -106,13 +110,13 @@ class Worker(threading.Thread):
     # What it does
 
     def step(self):
-        if self.mode == TRANSACTIONAL:
+        if self.transacts:
             self.transaction()
         elif self.random.random() < 0.5:
             self.poll_alone()
         else:
             self.send_alone()
-        if self.mode != TRANSACTIONAL and self.random.random() < 0.01:
+        if not self.transacts and self.random.random() < 0.01:
             self.born()
 
     def poll(self, connection):
@@ -213,13 +217,19 @@ class Worker(threading.Thread):
         def send(connection):
             self.producer.connection = connection
             try:
-                return self.producer.sent(self.topic, key, [b"%d" % value for value in values])
+                return self.producer.sent(self.topic, key, self.records(values))
             except Refused as refused:
                 if refused.code in AGAIN:
                     return None
                 raise
         base = self.patiently(send)
         parts[at:] = [Send(key, value, base + i) for i, value in enumerate(values)]
+
+    def records(self, values):
+        texts = [b"%d" % value for value in values]
+        if self.mode == COMPACTED:
+            return [Raw(record(i, key=text, value=text)) for i, text in enumerate(texts)]
+        return texts
 
     def end(self, connection, commit):
         """The error code of EndTxn once there is one that stays."""
@@ -253,7 +263,7 @@ class Worker(threading.Thread):
 def closed(workers):
     """Ends what is open, and waits until the last stable offset is the end everywhere: no transaction is stuck."""
     for worker in workers:
-        if worker.mode == TRANSACTIONAL:
+        if worker.transacts:
             worker.initialise()
     first = workers[0]
     with Connection(first.address, timeout=ANSWER_SECONDS) as connection:
