@@ -97,6 +97,11 @@ fn is_exhausted(epoch: ProducerEpoch) -> bool {
     epoch.get() >= EXHAUSTED_FROM
 }
 
+/// The last epoch only fences: its holder could not be fenced in turn.
+fn may_be_given(epoch: ProducerEpoch) -> bool {
+    epoch.get() <= EXHAUSTED_FROM
+}
+
 /// The epoch behind, or the last one.
 fn bumped(epoch: ProducerEpoch) -> ProducerEpoch {
     epoch.next().unwrap_or(epoch)
@@ -173,6 +178,10 @@ impl Transaction {
             Ok(next)
         } else if expected_epoch == self.last_epoch {
             // The client did not get the answer of the bump: it is given again.
+            if !may_be_given(self.epoch) {
+                next.producer = fresh.ok_or(Refusal::NeedsProducerId)?;
+                next.epoch = ProducerEpoch::ZERO;
+            }
             Ok(next)
         } else {
             Err(ErrorCode::ProducerFenced.into())
@@ -297,7 +306,7 @@ impl Transaction {
             State::CompleteCommit | State::CompleteAbort => is_retry || is_current,
             _ => is_current,
         };
-        if !is_valid {
+        if !is_valid || (is_retry && !may_be_given(self.identity_behind().epoch)) {
             return Err(ErrorCode::ProducerFenced.into());
         }
         match (self.state, outcome) {

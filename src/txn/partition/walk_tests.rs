@@ -1,13 +1,17 @@
 //! Random walks: producers of one transactional id, old and new ones, that write, end, retry with what
-//! they knew long ago, and hang, while records become durable late, markers are late, and the
-//! coordinator restarts. Method: the answers are held against a small model of what was promised:
+//! they knew long ago, and hang, while records become durable late, markers are late, the id expires,
+//! its epochs come to their end, and the coordinator restarts: with or without the record that was on
+//! its way, of which nobody was told, and for longer or shorter than a transaction may be open. Method:
+//! the answers are held against a small model of what was promised:
 //!
 //! * an identity that was given to a new owner makes all before it powerless, for good;
+//! * the last epoch of a producer id is given to nobody: it fences whoever holds the one before;
 //! * a transaction ends once, as its owner was told, with markers in exactly the partitions that were
-//!   added to it;
-//! * whatever happened, it ends: once everything is durable and marked nothing is left half done.
+//!   added to it; what is open does not expire;
+//! * whatever happened, it ends: once everything is durable and marked nothing is left half done, and no
+//!   partition waits for a marker, so that its LastStableOffset is its end.
 
-use super::tests::{Bench, at, fresh};
+use super::tests::{Bench, at, fresh, settings};
 use super::*;
 use crate::txn::ask::Filter;
 use millstream_io::runtime::Reply;
@@ -42,7 +46,14 @@ enum Move {
     Durable,
     Marked,
     Pass(i64),
-    Restart,
+    /// Nobody uses the id for as long as it takes to be forgotten.
+    Expire,
+    Restart {
+        /// What was on its way is in the log, and nobody was told.
+        kept: bool,
+        /// How long nobody is there.
+        ms: i64,
+    },
 }
 
 const PRODUCERS: usize = 3;
@@ -61,9 +72,15 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         20 => Just(Move::Durable),
         8 => Just(Move::Marked),
         2 => (0_i64..1500).prop_map(Move::Pass),
-        1 => Just(Move::Restart),
+        1 => Just(Move::Expire),
+        2 => (any::<bool>(), 0_i64..1500).prop_map(|(kept, ms)| Move::Restart { kept, ms }),
     ];
     prop::collection::vec(one, 1..300)
+}
+
+/// The epoch that the log knows when the walk begins: of a new id, or of one that is nearly used up.
+fn epochs() -> impl Strategy<Value = Option<i16>> {
+    prop::option::of(i16::MAX - 20..=i16::MAX)
 }
 
 /// One producer, as it knows itself. The first speaks the old protocol.
@@ -132,7 +149,19 @@ impl World {
                 let aborted = bench.ids.abort_timed_out(bench.now);
                 bench.waiting.extend(aborted);
             }
-            Move::Restart => {
+            Move::Expire => {
+                bench.now = bench.now.plus(settings().expiration_ms);
+                let expired = bench.ids.expire(bench.now);
+                let is_open = !expired.is_empty() && !self.open.is_empty();
+                assert!(!is_open, "the id expires with {:?} open", self.open);
+                bench.waiting.extend(expired);
+            }
+            Move::Restart { kept, ms } => {
+                let on_its_way: Vec<Entry> = bench.waiting.drain(..).collect();
+                if kept {
+                    bench.log.extend(on_its_way.into_iter().map(|entry| entry.record));
+                }
+                bench.now = bench.now.plus(ms);
                 bench.restart();
                 // What was under way was taken back, or stands in the log already.
                 for producer in &mut self.producers {
@@ -153,7 +182,9 @@ impl World {
     fn end(&mut self, bench: &mut Bench, producer: usize, by: Option<Identity>, commits: bool) {
         let Some(by) = by else { return };
         let outcome = if commits { Outcome::Commit } else { Outcome::Abort };
-        let reply = bench.end(by, outcome, protocol_of(producer));
+        self.next_id += 1;
+        let end = End { by, outcome, protocol: protocol_of(producer), fresh: fresh(self.next_id) };
+        let reply = bench.ask("tx", |reply| Ask::End(end, reply));
         self.producers[producer].waits = Some(Waits::End(outcome, by, reply));
     }
 
@@ -192,6 +223,7 @@ impl World {
     }
 
     fn given(&mut self, number: usize, identity: Identity) {
+        assert!(identity.epoch.get() < i16::MAX, "{identity:?} cannot be fenced");
         let newest = self.owners.last_key_value().map(|(newest, owner)| (*newest, *owner));
         match newest {
             Some((newest, owner)) if newest == identity => {
@@ -260,8 +292,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn transactions_end_once_as_their_owner_was_told(moves in moves()) {
+    fn transactions_end_once_as_their_owner_was_told(epoch in epochs(), moves in moves()) {
         let mut bench = Bench::new();
+        if let Some(epoch) = epoch {
+            let epoch = ProducerEpoch::new(epoch).unwrap();
+            let known = Transaction { epoch, ..Transaction::new(fresh(0).unwrap(), 1000, at(0)) };
+            bench.log.push(log_record::encode("tx", Some(&known)).unwrap());
+            bench.restart();
+        }
         let mut world = World::default();
         for step in moves {
             world.act(&mut bench, step);
@@ -274,6 +312,7 @@ proptest! {
             while bench.durable() {}
         }
         prop_assert!(bench.waiting.is_empty() && bench.marking.is_empty());
+        prop_assert!(world.open.is_empty(), "{:?} wait for a marker", world.open);
         for listed in bench.ids.list(&Filter::default(), at(0)) {
             prop_assert!(listed.state.is_at_rest(), "{listed:?}");
         }

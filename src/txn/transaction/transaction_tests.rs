@@ -179,6 +179,15 @@ fn fence_of_the_last_epoch_does_not_overflow() {
         Err(Refusal::NeedsProducerId),
         "the next producer is given another id"
     );
+    // Nor is its owner given the epoch that fenced it, whichever way it asks.
+    let was = by(1, i16::MAX - 1);
+    assert_eq!(fenced.ended_with_bump(was, Outcome::Abort, None, at(11)), Err(FENCED));
+    assert_eq!(complete.ended_with_bump(was, Outcome::Abort, None, at(11)), Err(FENCED));
+    assert_eq!(complete.initialised(Some(was), None, 1000, at(11)), Err(Refusal::NeedsProducerId));
+    let resumed = complete.initialised(Some(was), Some(id(2)), 1000, at(11)).unwrap();
+    assert_eq!((resumed.identity(), resumed.previous), (by(2, 0), Some(id(1))));
+    assert!(resumed.may_go_on(was), "the answer may be lost");
+    assert_eq!(resumed.initialised(Some(was), None, 1000, at(12)).unwrap().identity(), by(2, 0));
 }
 
 #[test]
