@@ -422,10 +422,14 @@ impl Producers {
         self.states.iter().map(one).collect()
     }
 
-    /// The last batch of each producer, for compaction.
-    pub fn last_batches(&self) -> impl Iterator<Item = (ProducerId, LastOfProducer)> {
-        self.states.iter().map(|(id, state)| {
-            let last = state.batches.back();
+    /// The last durable batch of each producer, for compaction: what stands behind `durable_end` may
+    /// yet be refused, or lost in a crash, and then that one is the last.
+    pub fn last_batches(
+        &self,
+        durable_end: Offset,
+    ) -> impl Iterator<Item = (ProducerId, LastOfProducer)> {
+        self.states.iter().map(move |(id, state)| {
+            let last = state.batches.iter().rev().find(|batch| batch.end_offset() <= durable_end);
             let data = last.map(|last| last.base_offset.add(u64::from(last.records - 1)));
             (*id, LastOfProducer { epoch: state.newest().epoch, data })
         })

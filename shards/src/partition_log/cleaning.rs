@@ -1,8 +1,6 @@
 //! Compaction of one partition: what may be cleaned, what is dirty, and the segment that takes the
 //! place of others.
 
-use std::collections::HashMap;
-
 use millstream_io::data_dir::Layout;
 use millstream_io::indexes::Indexes;
 use millstream_io::segment::SegmentMeta;
@@ -135,7 +133,7 @@ impl PartitionLog {
             first_dirty: self.cleaning.first_dirty,
             segment_bytes: self.config.segment_bytes,
             aborted: self.producers.aborted().ranges().collect(),
-            producers: self.producers.last_batches().collect::<HashMap<_, _>>(),
+            producers: self.producers.last_batches(self.marks.durable_end()).collect(),
             now,
             delete_retention_ms: compaction.delete_retention_ms,
             map_bytes,

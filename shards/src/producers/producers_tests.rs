@@ -79,6 +79,22 @@ fn last_five_batches_are_recognised_and_older_ones_are_out_of_order() {
     assert_eq!(log.send(1, 0, 1, 1), gap(7));
 }
 
+/// Seed 5127 of the simulator: compaction spared a batch that a crash took back, and not the one before.
+#[test]
+fn batch_that_compaction_spares_is_the_last_durable_one() {
+    let mut log = Log::new();
+    for n in 0..7 {
+        assert_eq!(log.send(1, 0, n * 2, 2), Ok(i64::from(n) * 2));
+    }
+    let spared = |durable_end: i64| {
+        let mut last = log.producers.last_batches(Offset::at(durable_end));
+        last.next().expect("one producer").1.data
+    };
+    assert_eq!(spared(14), Some(Offset::at(13)));
+    assert_eq!(spared(13), Some(Offset::at(11)), "half of a batch is durable");
+    assert_eq!(spared(12), Some(Offset::at(11)));
+}
+
 #[test]
 fn gap_is_out_of_order_and_so_is_another_cut_of_the_same_records() {
     let mut log = Log::new();
