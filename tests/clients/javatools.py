@@ -399,12 +399,12 @@ def access_rules(desk):
     topic = f"{desk.topic}-acl"
     rule = ["--allow-principal", "User:alice", "--allow-host", "10.0.0.1", "--operation", "Read", "--topic", topic, "--resource-pattern-type", "prefixed"]
     has(desk.run("AclCommand", "--add", *rule), "Adding ACLs for resource")
-    desk.run("AclCommand", "--add", "--deny-principal", "User:bob", "--producer", "--topic", topic)
+    desk.run("AclCommand", "--add", "--deny-principal", "User:bob", "--operation", "Write", "--topic", topic)
     listed = desk.run("AclCommand", "--list", "--topic", f"{topic}-1", "--resource-pattern-type", "match")
     has(listed, "principal=User:alice, host=10.0.0.1, operation=READ, permissionType=ALLOW")
     if "User:bob" in listed:
         raise Wrong("a rule about another topic is listed")
-    has(desk.run("AclCommand", "--list"), "principal=User:bob, host=*, operation=WRITE, permissionType=DENY")
+    has(desk.run("AclCommand", "--list"), r"principal=User:bob, host=\*, operation=WRITE, permissionType=DENY")
     desk.run("AclCommand", "--remove", "--force", *rule)
     desk.run("AclCommand", "--remove", "--force", "--topic", topic)
     if topic in desk.run("AclCommand", "--list"):
