@@ -7,7 +7,7 @@ import pytest
 
 from bench import topic_made
 from rawkafka import Connection, batch, offsets, produce
-from rawtxn import READ_COMMITTED, Transactional, end_offset, read, wait_for_transactions
+from rawtxn import READ_COMMITTED, Transactional, end_offset, read, until_state, wait_for_transactions
 
 OUT_OF_ORDER, INVALID_RECORD = 45, 87
 LAST = 2_147_483_647
@@ -53,6 +53,7 @@ def test_transaction_goes_on_behind_the_largest_sequence_over_a_kill(make_broker
     assert one.sent("t", 0, [b"next"]) == 6
     one.ended(True)
     with broker.connect() as connection:
+        until_state(connection, "wraps", "CompleteCommit")  # the answer does not wait for markers
         assert read(connection, "t") == [*((i, b"%d" % i) for i in range(6)), (6, b"next")]
         assert end_offset(connection, "t", 0, READ_COMMITTED) == end_offset(connection, "t")
 
