@@ -60,47 +60,58 @@ impl Writer {
         (self.bytes, self.cuts)
     }
 
+    #[inline]
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
+    #[inline]
     pub fn i8(&mut self, value: i8) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn i16(&mut self, value: i16) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn u16(&mut self, value: u16) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn i32(&mut self, value: i32) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn u32(&mut self, value: u32) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn i64(&mut self, value: i64) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn f64(&mut self, value: f64) {
         self.raw(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn uuid(&mut self, value: Uuid) {
         self.raw(&value.0);
     }
 
+    #[inline]
     pub fn bool(&mut self, value: bool) {
         self.u8(u8::from(value));
     }
 
     /// Appends bytes as they are, without a length.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -114,6 +125,7 @@ impl Writer {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn unsigned_varint(&mut self, mut value: u32) {
         while value >= 0x80 {
             self.u8(value as u8 | 0x80);
@@ -176,6 +188,7 @@ impl Writer {
     }
 
     /// The length that stands before bytes, or the count that stands before an array.
+    #[inline]
     pub fn length(
         &mut self,
         what: &'static str,
@@ -199,6 +212,7 @@ impl Writer {
     }
 
     /// Leaves out `len` bytes that are kept elsewhere; whoever sends the frame puts them in here.
+    #[inline]
     pub fn cut(&mut self, len: usize) {
         self.cuts.push(Cut { at: self.bytes.len(), len });
     }
@@ -208,6 +222,7 @@ impl Writer {
     /// # Panics
     ///
     /// If `value` cuts bytes out: no tagged field of the protocol holds records.
+    #[inline]
     pub fn tagged_field(
         &mut self,
         tag: u32,
