@@ -3,10 +3,17 @@
 A stage's output goes to target/judges/logs/<stage>.log. Client stages print
 `PASS name`, `FAIL name: reason` or `SKIP name: reason` per check; cargo's test
 summaries are counted as they are. Exit code 1 if anything failed.
+
+Most judges wait for timers. So those that a stage's `lane` puts side by side are
+run by two processes of this program, a lane each, which tell of their stages in a
+file. What builds or measures runs alone.
 """
 
 import argparse
 import atexit
+import fcntl
+import itertools
+import json
 import os
 import re
 import shlex
@@ -102,7 +109,9 @@ def prepared(stage, log):
     with open(log, "ab") as sink:
         os.dup2(sink.fileno(), 1)
         try:
-            return stage.command()
+            with open(os.path.join(LOGS, "installing.lock"), "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                return stage.command()
         finally:
             sys.stdout.flush()
             os.dup2(screen, 1)
@@ -145,26 +154,103 @@ def execute(command, log, timeout):
 
 
 class Builders:
-    """What later stages need built, one after the other, at low priority."""
+    """What later stages need built, one after the other, at low priority. It holds a lock while it is at work."""
+
+    LOCK = os.path.join(LOGS, "builders.lock")
 
     def __init__(self, stages):
         commands = [stage.built_by for stage in stages if stage.built_by]
         script = "; ".join(shlex.join(command) for command in commands)
         self.child = None
         if commands:
-            with open(os.path.join(LOGS, "builders.log"), "wb") as sink:
+            with open(os.path.join(LOGS, "builders.log"), "wb") as sink, open(self.LOCK, "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
                 self.child = subprocess.Popen(["nice", "-n", "19", "sh", "-c", script], stdout=sink, stderr=subprocess.STDOUT,
-                                              stdin=subprocess.DEVNULL, cwd=tools.ROOT, start_new_session=True)
+                                              stdin=subprocess.DEVNULL, cwd=tools.ROOT, start_new_session=True,
+                                              pass_fds=(lock.fileno(),))
 
-    def wait(self):
+    @classmethod
+    def wait(cls):
         """A build that failed is done again by its stage, which then tells of it."""
-        if self.child:
-            self.child.wait()
+        with open(cls.LOCK, "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
     def end(self):
         if self.child and self.child.poll() is None:
             os.killpg(self.child.pid, signal.SIGKILL)
             self.child.wait()
+
+
+class Lane:
+    """A process of this program that runs some stages, one after the other."""
+
+    def __init__(self, name, stages, options):
+        self.stages, self.report = stages, os.path.join(LOGS, f"{name}.lane.json")
+        if os.path.exists(self.report):
+            os.unlink(self.report)
+        command = [sys.executable, os.path.abspath(__file__), "--binary", options.binary, "--report", self.report]
+        for stage in stages:
+            command += ["--only", stage.name]
+        self.child = subprocess.Popen(command + ["--reference"] * options.reference, stdin=subprocess.DEVNULL)
+        atexit.register(self.end)
+
+    def results(self):
+        """Of all its stages, also of those that it did not come to."""
+        code = self.child.wait()
+        told = {}
+        if os.path.exists(self.report):
+            with open(self.report, encoding="utf-8") as source:
+                told = json.load(source)
+        results = []
+        for stage in self.stages:
+            result = Result(stage)
+            if stage.name in told:
+                result.__dict__.update(told[stage.name])
+            else:
+                result.note("FAIL", f"its lane ended before it, with code {code}")
+            results.append(result)
+        return results
+
+    def end(self):
+        if self.child.poll() is None:
+            self.child.terminate()
+            self.child.wait()
+
+
+def side_by_side(stages, options):
+    """Runs the lanes of these stages; their results in the order of the stages."""
+    names = sorted({stage.lane for stage in stages})
+    lanes = [Lane(name, [stage for stage in stages if stage.lane == name], options) for name in names]
+    results = [result for lane in lanes for result in lane.results()]
+    return sorted(results, key=lambda result: stages.index(result.stage))
+
+
+def one_by_one(stages, options):
+    """Runs these stages; ends with a build that fails, since there is nothing to judge then."""
+    results = []
+    for stage in stages:
+        print(f"== {stage.name}: {stage.about}", flush=True)
+        if stage.built_by:
+            Builders.wait()
+        results.append(run_stage(stage, options))
+        last = results[-1]
+        for line in last.lines[:SHOWN_FAILURES]:
+            print(f"   {line}")
+        if last.failed:
+            print(f"   the whole story: {os.path.join(LOGS, stage.name)}.log")
+        sys.stdout.flush()
+        if stage.name == "build" and last.failed:
+            break
+        if options.report:
+            tell(results, options.report)
+    return results
+
+
+def tell(results, path):
+    """Writes down what is known so far."""
+    with open(path + ".new", "w", encoding="utf-8") as out:
+        json.dump({r.stage.name: {key: value for key, value in r.__dict__.items() if key != "stage"} for r in results}, out)
+    os.replace(path + ".new", path)
 
 
 def chosen(options):
@@ -181,6 +267,7 @@ def parse():
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="judge this running broker instead of starting one")
     parser.add_argument("--binary", default=os.path.join(tools.TARGET, "release", "millstream"), help="the broker's program")
     parser.add_argument("--reference", action="store_true", help="judge Apache Kafka instead: this judges the judges")
+    parser.add_argument("--report", help=argparse.SUPPRESS)  # where a lane tells of its stages
     options = parser.parse_args()
     for name in options.only or []:
         if name not in BY_NAME:
@@ -196,27 +283,25 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that brokers and stages end with us
     os.makedirs(LOGS, exist_ok=True)
-    stages = chosen(options)
-    results, builders = [], None
-    for i, stage in enumerate(stages):
-        print(f"== {stage.name}: {stage.about}", flush=True)
-        if stage.built_by and builders:
-            builders.wait()
-        results.append(run_stage(stage, options))
-        last = results[-1]
-        for line in last.lines[:SHOWN_FAILURES]:
-            print(f"   {line}")
-        if last.failed:
-            print(f"   the whole story: {os.path.join(LOGS, stage.name)}.log", flush=True)
-        if stage.name == "build":
-            if last.failed:
-                break  # nothing to judge
-            builders = Builders(stages[i + 1:])
+    stages, results = chosen(options), []
+    apart = not options.only and not options.bootstrap
+    for in_lanes, group in itertools.groupby(stages, lambda stage: bool(apart and stage.lane)):
+        group = list(group)
+        results += side_by_side(group, options) if in_lanes else one_by_one(group, options)
+        if results[-1].stage.name == "build":
+            if results[-1].failed:
+                break
+            builders = Builders(stages)
             atexit.register(builders.end)
+    if options.report:
+        return 0
+    failures = [line for r in results for line in r.lines if line.startswith("FAIL")]
     print(f"\n{'stage':12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
     for r in results:
         print(f"{r.stage.name:12} {r.passed:7} {r.failed:7} {r.skipped:8} {r.seconds:8.0f}")
     passed, failed, skipped = (sum(getattr(r, kind) for r in results) for kind in ("passed", "failed", "skipped"))
+    for line in failures[:SHOWN_FAILURES]:
+        print(line)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

@@ -8,6 +8,11 @@ import tools
 
 PYTHON = "python3"
 
+# What builds for all the others, and what measures.
+ALONE = ("fmt", "clippy", "unit", "build", "figures", "guard")
+# What could use all of a machine by itself: never two of them at a time.
+BUSY = ("sim", "groups", "corpus", "fault")
+
 
 class Stage:
     """One command with a time limit.
@@ -18,12 +23,14 @@ class Stage:
     --reference or vanishes. `settings` not None: a
     broker of its own is started with these. `rust`: the output is cargo's.
     `built_by`: a command that may run, at low priority, during earlier stages,
-    most of which wait for timers; this stage waits for its end.
+    most of which wait for timers; this stage waits for its end. `lane`: in a
+    whole run, the stages of one lane run beside those of the other.
     """
 
     def __init__(self, name, about, command, timeout, settings=None, rust=False, long=False, root=False, built_by=None):
         self.name, self.about, self._command, self.timeout = name, about, command, timeout
         self.settings, self.rust, self.long, self.root, self.built_by = settings, rust, long, root, built_by
+        self.lane = None if long or name in ALONE else "busy" if name in BUSY else "calm"
 
     def command(self):
         return self._command() if callable(self._command) else list(self._command)
