@@ -136,6 +136,10 @@ pub trait DiskFile: Send + Sync + 'static {
     /// nothing. Callers latch.
     fn sync_data(&self) -> Result<(), DiskError>;
 
+    /// Has the system begin to write `[at, at + len)` to the device, and does not wait for it: so that
+    /// a later [`DiskFile::sync_data`] finds little left to do. Advice: nothing is durable by it.
+    fn begin_write_back(&self, _at: FilePosition, _len: u64) {}
+
     /// Cuts the file to `len`, or grows it with zeros.
     fn set_len(&self, len: u64) -> Result<(), DiskError>;
 
@@ -241,6 +245,12 @@ pub trait CoreDisk: Clone + 'static {
     /// which the file system does together for all who ask at the same time. The same one where the
     /// system has no thread to give, or the disk needs none.
     fn widened(&self, threads: usize) -> Self;
+
+    /// The same disk, whose jobs have a thread of their own that gives way to everything else: for
+    /// long work that nobody waits for. It may stand still for as long as the machine is busy, so
+    /// it must not write: others would wait for what it holds. The same one where the system has no
+    /// thread to give, or the disk needs none.
+    fn background(&self) -> Self;
 
     /// The disk to use inside a job given to [`CoreDisk::run`].
     fn blocking(&self) -> Self::Blocking;

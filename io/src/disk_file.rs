@@ -145,6 +145,16 @@ impl DiskFile for RealFile {
         self.file.sync_data().map_err(|e| self.error(&e, DiskOp::Sync))
     }
 
+    fn begin_write_back(&self, at: FilePosition, len: u64) {
+        let (Ok(at), Ok(len)) = (i64::try_from(at.get()), i64::try_from(len)) else { return };
+        let fd = self.file.as_raw_fd();
+        // SAFETY: sync_file_range takes four integers and touches no memory of ours.
+        #[expect(unsafe_code, reason = "the standard library has no sync_file_range")]
+        unsafe {
+            libc::sync_file_range(fd, at, len, libc::SYNC_FILE_RANGE_WRITE)
+        };
+    }
+
     fn set_len(&self, len: u64) -> Result<(), DiskError> {
         self.file.set_len(len).map_err(|e| self.error(&e, DiskOp::SetLen))
     }

@@ -189,6 +189,13 @@ impl CoreDisk for UringDisk {
         }
     }
 
+    fn background(&self) -> UringDisk {
+        match self.pool.background("background") {
+            Ok(pool) => UringDisk { pool, ..self.clone() },
+            Err(_) => self.clone(),
+        }
+    }
+
     fn blocking(&self) -> FileDisk {
         FileDisk
     }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use millstream_io::batch_stream::READ_BYTES;
 use millstream_io::checkpoint::{StateError, write_state};
 use millstream_io::clock::{Clock, SystemClock};
 use millstream_io::disk::{CoreDisk, Disk, DiskError, DiskErrorKind, DiskOp};
@@ -188,7 +189,20 @@ where
     };
     let (dir, first_dirty) = (plan.dir.clone(), plan.first_dirty);
     let how = Cleaned { clean_to: None, damaged: Vec::new(), leaves_files: false };
-    let mut cleaner = Cleaner { shell, cleaners, slot, pause, pass: None, how };
+    let background = shell.disk.background();
+    let (took, rounds, busy_until) = (Duration::ZERO, 0, None);
+    let mut cleaner = Cleaner {
+        shell,
+        background,
+        cleaners,
+        slot,
+        pause,
+        took,
+        rounds,
+        busy_until,
+        pass: None,
+        how,
+    };
     match cleaner.run(plan).await {
         Ok(Some(end)) => cleaner.note(dir, end.max(first_dirty)).await,
         Ok(None) => {}
@@ -202,9 +216,16 @@ where
 /// One pass and what it needs.
 struct Cleaner<'c, D: CoreDisk, P> {
     shell: &'c DiskShell<D>,
+    /// For the steps that do not write.
+    background: D,
     cleaners: &'c Cleaners,
     slot: Slot,
     pause: P,
+    /// How long the step before took.
+    took: Duration,
+    /// Commit rounds of all cores when last seen, and until when somebody is taken to write.
+    rounds: u64,
+    busy_until: Option<Instant>,
     /// Here between two steps.
     pass: Option<Box<Pass<D::Blocking>>>,
     how: Cleaned,
@@ -271,7 +292,7 @@ where
                     return Ok(true);
                 }
                 None => {
-                    self.on_pool(|pass, disk| pass.skip_group(disk)).await?;
+                    self.on_pool(true, |pass, disk| pass.skip_group(disk)).await?;
                     return Ok(false);
                 }
             }
@@ -283,6 +304,9 @@ where
         let counts = self.held()?.take_counts();
         self.cleaners.configure(self.shell.shard.with(|shard| shard.cleaner));
         let mut pause = self.cleaners.pause(counts.bytes_read + counts.bytes_written);
+        if self.others_write() {
+            pause = pause.max(rest_behind(self.took, counts.bytes_written));
+        }
         if !self.may_go_on(counts) {
             return Ok(None);
         }
@@ -294,23 +318,39 @@ where
                 return Ok(None);
             }
         }
-        let step = self.on_pool(|pass, disk| pass.step(disk, STEP_BYTES)).await?;
+        let writes = self.held()?.writes_next();
+        let begun = Instant::now();
+        let step = self.on_pool(writes, |pass, disk| pass.step(disk, STEP_BYTES)).await?;
+        self.took = begun.elapsed();
         self.how.leaves_files |= self.held()?.leaves_files();
         step.map(Some)
+    }
+
+    /// Somebody has committed something a short time ago, on whatever core.
+    fn others_write(&mut self) -> bool {
+        let (now, rounds) =
+            (Instant::now(), self.shell.shard.with(|shard| shard.health.directory.rounds()));
+        if rounds != self.rounds {
+            self.rounds = rounds;
+            self.busy_until = now.checked_add(BUSY_FOR);
+        }
+        self.busy_until.is_some_and(|until| now < until)
     }
 
     fn may_go_on(&self, counts: PassCounts) -> bool {
         self.shell.shard.with_mut(|shard| shard.may_go_on_cleaning(self.slot, counts))
     }
 
-    /// Lends the pass to the pool.
+    /// Lends the pass to the pool; to the thread in the background, unless it `writes`.
     async fn on_pool<T: Send + 'static>(
         &mut self,
+        writes: bool,
         body: fn(&mut Pass<D::Blocking>, &D::Blocking) -> T,
     ) -> Result<T, DiskError> {
         let disk = self.shell.disk.blocking();
         let Some(mut pass) = self.pass.take() else { return Err(stopped()) };
-        let run = self.shell.disk.run(move || (body(&mut pass, &disk), pass));
+        let who = if writes { &self.shell.disk } else { &self.background };
+        let run = who.run(move || (body(&mut pass, &disk), pass));
         match run.await {
             Ok((result, pass)) => {
                 self.pass = Some(pass);
@@ -355,8 +395,24 @@ fn flatten(wrote: Result<Result<(), StateError>, DiskError>) -> Result<(), DiskE
     }
 }
 
-/// Bytes of log that one job on the pool goes through: some milliseconds.
-const STEP_BYTES: u64 = 1 << 20;
+/// Bytes that one job on the pool reads: some hundred microseconds of the device.
+const STEP_BYTES: u64 = READ_BYTES as u64;
+
+/// How long a pass rests behind a step, while others write: they use the same device and the same
+/// memory. What was written, a sync of theirs writes too, so that this is what they notice most.
+fn rest_behind(took: Duration, bytes_written: u64) -> Duration {
+    let written = Duration::from_micros(bytes_written * 1_000_000 / WRITTEN_PER_SECOND);
+    // A step that took longer than some milliseconds had to wait for others, and was its own rest.
+    (took * 2).min(REST_MAX).max(written)
+}
+
+const REST_MAX: Duration = Duration::from_millis(20);
+
+/// Bytes that a pass writes in a second while others write too.
+const WRITTEN_PER_SECOND: u64 = 32 << 20;
+
+/// How long somebody is taken to write on after a commit round.
+const BUSY_FOR: Duration = Duration::from_millis(200);
 
 /// How often a core that has nothing to clean looks whether its backoff was changed.
 const BACKOFF_LOOK: Duration = Duration::from_secs(15);

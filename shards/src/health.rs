@@ -1,6 +1,7 @@
 //! Whether a data directory may be written to.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use millstream_io::disk::DiskError;
@@ -16,11 +17,28 @@ pub struct DirectoryHealth(Arc<Inner>);
 struct Inner {
     path: Arc<PathBuf>,
     failed: OnceLock<DiskError>,
+    rounds: Apart<AtomicU64>,
 }
+
+/// On a cache line of its own: those who look at what lies beside it do not wait for it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 impl DirectoryHealth {
     pub fn new(path: PathBuf) -> DirectoryHealth {
-        DirectoryHealth(Arc::new(Inner { path: Arc::new(path), failed: OnceLock::new() }))
+        let (path, failed, rounds) = (Arc::new(path), OnceLock::new(), Apart::default());
+        DirectoryHealth(Arc::new(Inner { path, failed, rounds }))
+    }
+
+    /// A commit round has ended, on whatever core.
+    pub fn note_round(&self) {
+        self.0.rounds.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Commit rounds so far, of all cores: whether somebody writes just now.
+    pub fn rounds(&self) -> u64 {
+        self.0.rounds.0.load(Ordering::Relaxed)
     }
 
     /// The failure, once there was one. One atomic load.

@@ -186,6 +186,10 @@ impl CoreDisk for SimDisk {
         self.clone()
     }
 
+    fn background(&self) -> SimDisk {
+        self.clone()
+    }
+
     fn blocking(&self) -> SimDisk {
         self.clone()
     }

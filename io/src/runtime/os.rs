@@ -52,6 +52,61 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// From now on the calling thread runs, and its reads are served, only while nobody else has anything
+/// for the CPU or the device to do. There is no way back without rights: for threads that do nothing
+/// else, and that hold no lock of the file system others wait for. (sched_setscheduler(2),
+/// ioprio_set(2); the second is for schedulers that know it)
+///
+/// Errors are not told: where the system refuses, the thread works as others do.
+#[expect(unsafe_code, reason = "neither has a wrapper in std")]
+pub fn give_way() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the pointer is valid, and the kernel only reads it; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
+    // SAFETY: ioprio_set takes three integers and touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0 as libc::c_int, CLASS_IDLE) };
+}
+
+/// The calling thread takes short turns on its CPU, and in exchange gets it at once from threads that
+/// take longer ones, when it wakes up. (sched_setattr(2), the slice of SCHED_OTHER since Linux 6.12;
+/// kernels before it do not look at it)
+///
+/// Errors are not told: where the system refuses, the thread waits its turn as others do.
+#[expect(unsafe_code, reason = "sched_setattr has no wrapper in std")]
+pub fn take_short_turns() {
+    let attributes = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        runtime: SHORT_TURN_NS,
+        ..SchedAttr::default()
+    };
+    // SAFETY: the pointer is valid for the size that the struct states, and the kernel only reads
+    // it; 0 is the calling thread.
+    unsafe {
+        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0 as libc::c_uint);
+    }
+}
+
+/// The first version of the kernel's struct.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const _: () = assert!(size_of::<SchedAttr>() == 48);
+
+/// The shortest that Linux knows.
+const SHORT_TURN_NS: u64 = 100_000;
+
 /// A limit of the process: what holds now, and how far it may be raised without rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {

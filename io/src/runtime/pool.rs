@@ -28,29 +28,45 @@ struct Inner {
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// How the threads of a pool stand to others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Usual,
+    ComesFirst,
+    GivesWay,
+}
+
 impl Pool {
     /// Starts `threads` threads (at least 1, at most `POOL_THREADS_MAX`). They run on the CPUs
     /// of `allowed` that carry no core of `cores`; when none is spare, on all of `allowed`.
     ///
     /// Errors: the system refuses a thread.
     pub fn start(threads: usize, cores: &[usize], allowed: &[usize]) -> io::Result<Pool> {
-        Pool::begin("helper", threads.clamp(1, POOL_THREADS_MAX), spare(cores, allowed))
+        let count = threads.clamp(1, POOL_THREADS_MAX);
+        Pool::begin("helper", count, spare(cores, allowed), Manner::Usual)
     }
 
     /// A pool of one thread of its own, on the same CPUs, for what must not wait behind others.
     /// It ends with its last handle.
     pub(crate) fn companion(&self, name: &str) -> io::Result<Pool> {
-        Pool::begin(name, 1, self.0.cpus.clone())
+        Pool::begin(name, 1, self.0.cpus.clone(), Manner::ComesFirst)
+    }
+
+    /// A pool of one thread of its own, on the same CPUs, that works only while nothing else wants
+    /// them ([`os::give_way`]). It ends with its last handle.
+    pub(crate) fn background(&self, name: &str) -> io::Result<Pool> {
+        Pool::begin(name, 1, self.0.cpus.clone(), Manner::GivesWay)
     }
 
     /// A pool of `threads` threads of its own, on the same CPUs. It ends with its last handle.
     ///
     /// Errors: the system refuses a thread.
     pub fn widened(&self, name: &str, threads: usize) -> io::Result<Pool> {
-        Pool::begin(name, threads.clamp(1, WIDENED_THREADS_MAX), self.0.cpus.clone())
+        let count = threads.clamp(1, WIDENED_THREADS_MAX);
+        Pool::begin(name, count, self.0.cpus.clone(), Manner::Usual)
     }
 
-    fn begin(name: &str, count: usize, cpus: Vec<usize>) -> io::Result<Pool> {
+    fn begin(name: &str, count: usize, cpus: Vec<usize>, manner: Manner) -> io::Result<Pool> {
         let jobs: Queue<Job> = Queue::bounded(POOL_JOBS);
         let threads = Mutex::default();
         let inner = Inner { jobs: jobs.clone(), threads, count, cpus: cpus.clone() };
@@ -63,6 +79,11 @@ impl Pool {
                     // Threads inherit the pin of whoever starts them. Refused: they work where
                     // they are.
                     let _ = os::set_affinity(&cpus);
+                    match manner {
+                        Manner::Usual => {}
+                        Manner::ComesFirst => os::take_short_turns(),
+                        Manner::GivesWay => os::give_way(),
+                    }
                     while let Some(job) = jobs.take_blocking() {
                         job();
                     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use millstream_io::batch::testing::{BatchBuilder, TestRecord};
 use millstream_io::batch::{Attributes, RecordBatchHeader};
-use millstream_io::batch_stream::BatchStream;
+use millstream_io::batch_stream::{BatchStream, Next};
 use millstream_io::disk::{Disk, DiskFile, OpenHow};
 use millstream_io::disk_sim::{SimDisk, SimRng};
 use millstream_io::indexes::Indexes;
@@ -269,7 +269,12 @@ impl Log {
             let file = self.disk.open(&path, OpenHow::READ).unwrap();
             assert_eq!(file.len().unwrap(), input.bytes.get());
             let mut stream = BatchStream::new(file, input.id, input.bytes);
-            while let Some((_, batch)) = stream.next_batch().unwrap() {
+            loop {
+                let batch = match stream.step().unwrap() {
+                    Next::Batch(_, batch) => batch,
+                    Next::Read(_) => continue,
+                    Next::End => break,
+                };
                 all.push(batch.to_vec());
             }
             assert_eq!(stream.due(), input.next, "the last batch tells the end");

@@ -18,11 +18,10 @@ pub struct Output<F: DiskFile> {
     id: SegmentId,
     dir: PathBuf,
     file: F,
-    /// Bytes in the file, and those that are to follow.
+    /// Bytes in the file, and those that are to follow: of these, the first `taken` are in it already.
     written: FilePosition,
     buffer: Vec<u8>,
-    /// Bytes in the file that are not synced.
-    unsynced: u64,
+    taken: usize,
     indexes: Indexes,
     max_timestamp: TimestampMs,
 }
@@ -49,45 +48,58 @@ impl<F: DiskFile> Output<F> {
             file,
             written: FilePosition::ZERO,
             buffer: Vec::new(),
-            unsynced: 0,
+            taken: 0,
             indexes: Indexes::new(id),
             max_timestamp: TimestampMs::NONE,
         })
     }
 
-    /// Adds the batch that stood at `place`, as it is now. False when it would not fit.
+    /// Adds the batch that stood at `place`, as it is now. It is in memory, until [`Output::flush`].
     ///
     /// # Errors
-    /// [`DiskError`], the inner [`TooLong`].
+    /// [`TooLong`]
     pub fn push(
         &mut self,
         place: &BatchPlace,
         batch: &[u8],
         max_timestamp: TimestampMs,
-    ) -> Result<Result<(), TooLong>, DiskError> {
-        let at = self.written.add_len(self.buffer.len());
+    ) -> Result<(), TooLong> {
+        let at = self.written.add_len(self.waiting());
         if at.add_len(batch.len()).get() > SEGMENT_BYTES_MAX {
-            return Ok(Err(TooLong));
+            return Err(TooLong);
         }
         self.indexes.note(BatchStart { base: place.base, at }, max_timestamp);
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
         self.buffer.extend_from_slice(batch);
-        if self.buffer.len() >= WRITE_BYTES {
-            self.flush()?;
-        }
-        Ok(Ok(()))
+        Ok(())
+    }
+
+    /// So much is in memory that it is to be written.
+    pub fn is_full(&self) -> bool {
+        self.waiting() >= WRITE_BYTES
+    }
+
+    /// Bytes that are in memory and not in the file.
+    fn waiting(&self) -> usize {
+        self.buffer.len() - self.taken
     }
 
     /// Makes everything durable and gives the segment its name. From then on it stands for those that
-    /// its name covers.
+    /// its name covers. Counts the bytes that it writes into `written`.
     ///
     /// # Errors
     /// [`DiskError`]. The name may be given or not; then [`Output::abandon`].
-    pub fn finish<D: Disk>(&mut self, disk: &D) -> Result<SegmentMeta, DiskError> {
+    pub fn finish<D: Disk>(
+        &mut self,
+        disk: &D,
+        written: &mut u64,
+    ) -> Result<SegmentMeta, DiskError> {
         let Some(next) = self.id.cleaned.map(|cleaned| cleaned.next) else {
             panic!("{} is not the name of a cleaned segment", self.id);
         };
-        self.flush()?;
+        while self.waiting() > 0 {
+            *written += self.flush()?;
+        }
         self.file.sync_data()?;
         let (id, log_bytes, max_timestamp) = (self.id, self.written, self.max_timestamp);
         let coverage = Coverage { log_bytes, next, max_timestamp, sealed: true };
@@ -116,22 +128,24 @@ impl<F: DiskFile> Output<F> {
         removed.and_then(|()| disk.sync_dir(&self.dir)).is_ok()
     }
 
-    /// Bytes of the segment so far.
-    pub fn bytes(&self) -> u64 {
-        self.written.get() + bytes_u64(self.buffer.len())
-    }
-
-    fn flush(&mut self) -> Result<(), DiskError> {
-        self.file.write_at(&self.buffer, self.written)?;
-        self.written = self.written.add_len(self.buffer.len());
-        self.unsynced += bytes_u64(self.buffer.len());
-        self.buffer.clear();
-        if self.unsynced >= SYNC_BYTES {
-            // Little by little: the device has other things to do.
-            self.file.sync_data()?;
-            self.unsynced = 0;
+    /// Writes some of what is in memory. How many bytes these were.
+    ///
+    /// # Errors
+    /// [`DiskError`]
+    pub fn flush(&mut self) -> Result<u64, DiskError> {
+        let piece = &self.buffer[self.taken..];
+        let piece = &piece[..piece.len().min(WRITE_BYTES)];
+        let bytes = bytes_u64(piece.len());
+        self.file.write_at(piece, self.written)?;
+        // Little by little: a sync of all at the end would keep the device from what others sync.
+        self.file.begin_write_back(self.written, bytes);
+        self.written = self.written.add_len(piece.len());
+        self.taken += piece.len();
+        if self.taken == self.buffer.len() {
+            self.buffer.clear();
+            self.taken = 0;
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 
@@ -140,8 +154,5 @@ fn unfinished(dir: &Path, id: SegmentId) -> PathBuf {
     dir.join(format!("{}.tmp", id.file_name(SegmentFile::Log)))
 }
 
-/// Size of one write.
-const WRITE_BYTES: usize = 256 * 1024;
-
-/// Bytes between two syncs.
-const SYNC_BYTES: u64 = 8 << 20;
+/// Size of one write: what others sync next waits for it too.
+const WRITE_BYTES: usize = 128 * 1024;

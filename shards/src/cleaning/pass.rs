@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use millstream_io::batch::RecordBatchHeader;
-use millstream_io::batch_stream::BatchStream;
+use millstream_io::batch_stream::{BatchStream, Next};
 use millstream_io::disk::{Disk, DiskError, OpenHow};
 use millstream_io::indexes::Indexes;
 use millstream_io::records::{Keep, Records, RecordsError};
@@ -21,7 +21,7 @@ use millstream_io::units::{
 
 use super::filter::{Fate, Filter, LastOfProducer};
 use super::offset_map::OffsetMap;
-use super::output::Output;
+use super::output::{Output, TooLong};
 use super::transactions::{AbortedRange, Need, Transactions};
 
 /// A sealed segment to be cleaned.
@@ -122,6 +122,14 @@ struct Group<F: millstream_io::disk::DiskFile> {
     open: Option<BatchStream<F>>,
     output: Option<Output<F>>,
     changed: bool,
+}
+
+impl<F: millstream_io::disk::DiskFile> Group<F> {
+    /// The file is to be made, written to, or brought to its end.
+    fn writes_next(&self) -> bool {
+        let is_read = self.at == self.inputs.len();
+        self.output.as_ref().is_none_or(|output| is_read || output.is_full())
+    }
 }
 
 impl<D: Disk> Pass<D> {
@@ -235,7 +243,16 @@ impl<D: Disk> Pass<D> {
         }
     }
 
-    /// Goes on by about `bytes` of log.
+    /// The next step writes. The others only read and compute: they hold nothing that others wait for,
+    /// and may be interrupted for as long as one likes.
+    pub fn writes_next(&self) -> bool {
+        match &self.stage {
+            Stage::Writing { group: Some(group), .. } => group.writes_next(),
+            Stage::Mapping { .. } | Stage::Writing { .. } => false,
+        }
+    }
+
+    /// Goes on by about `bytes` of log, or by one write.
     ///
     /// # Errors
     /// [`DiskError`]. The pass is over then; what it wrote and did not name is removed.
@@ -295,23 +312,27 @@ impl<D: Disk> Pass<D> {
             panic!("{}: nothing is noted yet", self.plan.dir.display());
         };
         let Some(group) = place else { panic!("{}: no group", self.plan.dir.display()) };
-        while let Some(input) = group.inputs.get(group.at) {
+        let Some(output) = &mut group.output else {
+            group.output = Some(Output::create(disk, &self.plan.dir, group_id(&group.inputs))?);
+            return Ok(Step::More);
+        };
+        if output.is_full() {
+            self.counts.bytes_written += output.flush()?;
+            return Ok(Step::More);
+        }
+        if let Some(input) = group.inputs.get(group.at) {
             let stream = opened(disk, &self.plan, input, &mut group.open)?;
-            let output = match &mut group.output {
-                Some(output) => output,
-                none => none.insert(Output::create(disk, &self.plan.dir, group_id(&group.inputs))?),
-            };
             let copied = copy(stream, output, filter, group.next, &mut self.counts, until);
             match copied {
                 Ok(Copied { changed, ended }) => {
                     group.changed |= changed;
-                    if !ended {
-                        return Ok(Step::More);
-                    }
-                    if stream.due() == input.next {
+                    if ended && stream.due() == input.next {
                         group.at += 1;
                         group.open = None;
-                        continue;
+                        return Ok(Step::More);
+                    }
+                    if !ended {
+                        return Ok(Step::More);
                     }
                     self.damaged.push(input.id);
                 }
@@ -332,9 +353,8 @@ impl<D: Disk> Pass<D> {
             output.abandon(disk);
             return Ok(Step::Left);
         }
-        self.counts.bytes_written += output.bytes();
         let over = filter.take_over();
-        match output.finish(disk) {
+        match output.finish(disk, &mut self.counts.bytes_written) {
             Ok(meta) => Ok(Step::Written { meta, indexes: Box::new(output.into_indexes()), over }),
             Err(error) => {
                 self.leaves_files |= !output.abandon(disk);
@@ -411,8 +431,14 @@ fn note<F: millstream_io::disk::DiskFile>(
     until: u64,
 ) -> Result<Noted, Trouble> {
     while counts.bytes_read < until {
-        let Some((place, batch)) = stream.next_batch()? else { return Ok(Noted::Ended) };
-        counts.bytes_read += bytes_u64(place.bytes);
+        let (place, batch) = match stream.step()? {
+            Next::Batch(place, batch) => (place, batch),
+            Next::Read(bytes) => {
+                counts.bytes_read += bytes_u64(bytes);
+                continue;
+            }
+            Next::End => return Ok(Noted::Ended),
+        };
         let Some(header) = RecordBatchHeader::view(batch) else { return Err(Trouble::Damaged) };
         let is_needed = transactions.met(batch, header)? == Need::Readers;
         let is_data = is_needed && !header.attributes().is_control();
@@ -452,11 +478,15 @@ fn copy<F: millstream_io::disk::DiskFile>(
     until: u64,
 ) -> Result<Copied, Trouble> {
     let mut changed = false;
-    while counts.bytes_read < until {
-        let Some((place, batch)) = stream.next_batch()? else {
-            return Ok(Copied { changed, ended: true });
+    while counts.bytes_read < until && !output.is_full() {
+        let (place, batch) = match stream.step()? {
+            Next::Batch(place, batch) => (place, batch),
+            Next::Read(bytes) => {
+                counts.bytes_read += bytes_u64(bytes);
+                continue;
+            }
+            Next::End => return Ok(Copied { changed, ended: true }),
         };
-        counts.bytes_read += bytes_u64(place.bytes);
         counts.batches_decoded += 1;
         // The last one tells where the segment ends.
         let fate = filter.judge(batch, place.next == group_next)?;
@@ -475,7 +505,7 @@ fn copy<F: millstream_io::disk::DiskFile>(
             }
         };
         // Too long for a segment is what cannot be cleaned either.
-        pushed.map_err(Trouble::Disk)?.map_err(|_| Trouble::Damaged)?;
+        pushed.map_err(|TooLong| Trouble::Damaged)?;
     }
     Ok(Copied { changed, ended: false })
 }

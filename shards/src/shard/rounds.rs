@@ -171,6 +171,7 @@ impl ShardState {
                 let ends = plan.runs.iter().map(|run| (run.at, run.end));
                 self.ring.written(plan.place, ends);
                 self.metrics.rounds_total += 1;
+                self.health.directory.note_round();
                 self.metrics.fsync_total += 1;
                 let count = |len| millstream_io::units::bytes_u64(len);
                 self.metrics.round_partitions_total += count(plan.runs.len());
