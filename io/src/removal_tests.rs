@@ -95,22 +95,25 @@ fn reader_who_has_a_file_open_sees_all_of_it() {
 }
 
 #[test]
-fn directory_goes_with_all_that_is_in_it_its_large_files_in_steps() {
+fn directory_goes_with_all_that_is_in_it_and_no_more_than_a_step_at_once() {
     let disk = SimDisk::new();
     let dir = Path::new("/deleted/t");
     for partition in ["0", "1", "2"] {
         disk.create_dir_all(&dir.join(partition)).unwrap();
-        write(&disk, &dir.join(partition).join("a.log"), STEP);
+        write(&disk, &dir.join(partition).join("a.log"), STEP - 10);
         write(&disk, &dir.join(partition).join("a.index"), 10);
     }
     write(&disk, &dir.join("1").join("b.log"), 2 * STEP);
+    for name in ["b.log", "c.log", "d.log"] {
+        write(&disk, &dir.join("2").join(name), STEP / 2);
+    }
     let (mut queue, now) = (RemovalQueue::new(PACE), Instant::now());
     queue.add(Removal { path: dir.to_path_buf(), due: now });
     let (turns, rested) = run(&mut queue, &disk, now);
     assert_eq!(disk.kind(dir), Ok(None));
-    // The topic twice, partition 1 twice, the others once; its large file in two.
-    assert_eq!(turns, 8);
-    assert!(rested >= 2 * PACE.rest, "{rested:?}");
+    // The topic twice, partition 0 once, the others twice with each of their files, the large one in two.
+    assert_eq!(turns, 2 + 1 + (2 + 2 + 2) + (2 + 5));
+    assert!(rested >= 6 * PACE.rest, "{rested:?}");
 }
 
 #[test]

@@ -140,10 +140,15 @@ impl PartitionLog {
         Some(RemoveJob { slot, at: self.at, dir, segments, next, forget_producers, aside })
     }
 
-    /// Files that stay for a time all wait with the remover; else only those that it is to shorten.
+    /// Files that stay for a time all wait with the remover; else only those that it is to shorten. On a
+    /// full disk nobody writes who would have to wait, and all go at once.
     fn aside(&self, layout: &Layout, (disk_full, in_one_max): (bool, u64)) -> Aside {
         let delay_ms = if disk_full { 0 } else { self.config.file_delete_delay_ms };
-        let larger_than = if delay_ms == 0 { in_one_max } else { 0 };
+        let larger_than = match delay_ms {
+            0 if disk_full => u64::MAX,
+            0 => in_one_max,
+            _ => 0,
+        };
         Aside { dir: layout.deleted(), larger_than, delay: Duration::from_millis(delay_ms) }
     }
 
