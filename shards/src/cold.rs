@@ -1,6 +1,7 @@
 //! Looking into a segment file for a reader: finding the batches he asks for and checking each one
 //! before it is sent. Blocking: for the helper pool.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,14 +82,15 @@ pub fn look<D: Disk>(
             index.as_ref().map_or(start, |index| index.offsets.floor(ask.target))
         }
     };
-    let mut scan = Scan::new(file.file(), ask.end);
-    let found = scan.collect(from, ask).map_err(|broken| match broken {
-        Broken::Disk(error) => ColdError::Disk(error),
-        Broken::At(at) => {
-            let next = index.as_ref().and_then(|index| next_sound(file.file(), index, at, ask.end));
-            ColdError::Damaged { offset: ask.target, readable_from: next.or(ask.next_segment) }
-        }
-    })?;
+    let found =
+        Scan::new(file.file(), ask.end).collect(from, ask).map_err(|broken| match broken {
+            Broken::Disk(error) => ColdError::Disk(error),
+            Broken::At(at) => {
+                let next =
+                    index.as_ref().and_then(|index| next_sound(file.file(), index, at, ask.end));
+                ColdError::Damaged { offset: ask.target, readable_from: next.or(ask.next_segment) }
+            }
+        })?;
     Ok(ColdAnswer { found, file, index })
 }
 
@@ -193,13 +195,28 @@ impl From<DiskError> for Broken {
 struct Scan<'f> {
     file: &'f dyn DiskFile,
     end: FilePosition,
+    /// Of these, the first `held` are bytes of the file.
     window: Vec<u8>,
+    held: usize,
     window_at: FilePosition,
+}
+
+thread_local! {
+    /// The window of the last scan of this thread: a new one costs more than what it is filled with.
+    static WINDOW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for Scan<'_> {
+    fn drop(&mut self) {
+        if self.window.len() <= WINDOW_KEPT_BYTES {
+            WINDOW.set(std::mem::take(&mut self.window));
+        }
+    }
 }
 
 impl<'f> Scan<'f> {
     fn new(file: &'f dyn DiskFile, end: FilePosition) -> Scan<'f> {
-        Scan { file, end, window: Vec::new(), window_at: FilePosition::ZERO }
+        Scan { file, end, window: WINDOW.take(), held: 0, window_at: FilePosition::ZERO }
     }
 
     /// The checked batches from the one that holds the target on, within the limits of `ask`.
@@ -249,15 +266,19 @@ impl<'f> Scan<'f> {
         let left = bytes_usize(self.end.since(at));
         let need = need.min(left);
         let skip = at.get().checked_sub(self.window_at.get()).map(bytes_usize);
-        let held = skip.is_some_and(|skip| skip + need <= self.window.len());
-        if !held {
-            self.window.resize(need.max(SCAN_CHUNK_BYTES.min(left)), 0);
-            let got = self.file.read_at(&mut self.window, at)?;
-            self.window.truncate(got);
+        let is_held = skip.is_some_and(|skip| skip + need <= self.held);
+        if !is_held {
+            let wanted = need.max(SCAN_CHUNK_BYTES.min(left));
+            if self.window.len() < wanted {
+                self.window.resize(wanted, 0);
+            }
+            // Nothing is held until the read has ended well.
+            self.held = 0;
+            self.held = self.file.read_at(&mut self.window[..wanted], at)?;
             self.window_at = at;
         }
         let skip = bytes_usize(at.since(self.window_at));
-        Ok(&self.window[skip..])
+        Ok(&self.window[skip..self.held])
     }
 }
 
@@ -284,6 +305,9 @@ fn next_sound(
         behind = start.at;
     }
 }
+
+/// A window that is larger is not kept for the next scan.
+const WINDOW_KEPT_BYTES: usize = 4 * SCAN_CHUNK_BYTES;
 
 /// A scan reads ahead at most so much beyond what it looks at.
 const SCAN_BYTES: u64 = 4096;

@@ -9,6 +9,9 @@ pub mod aborted;
 /// The write verb: one checked batch into its partition's log.
 pub mod append;
 
+/// Which bytes of an open segment file were checked.
+mod checked;
+
 /// The task that compacts.
 pub mod clean_task;
 

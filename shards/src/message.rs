@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use millstream_io::batch::{CheckedBatch, TimestampType};
 use millstream_io::disk::{DiskErrorKind, DiskFile};
+use millstream_io::net::residency::is_resident;
 use millstream_io::units::{
     FilePosition, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId,
     TopicPartition,
@@ -301,6 +302,12 @@ impl OpenSegment {
 
     pub fn file(&self) -> &dyn DiskFile {
         &*self.file
+    }
+
+    /// All of `[start, end)` is in the page cache, if it has one. False when the kernel cannot tell.
+    pub fn is_resident(&self, start: FilePosition, end: FilePosition) -> bool {
+        let (at, len) = (start.get(), end.since(start));
+        self.file.descriptor().is_none_or(|descriptor| is_resident(descriptor, at, len))
     }
 }
 

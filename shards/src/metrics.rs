@@ -49,6 +49,8 @@ pub struct Metrics {
     pub read_file_bytes_total: u64,
     /// Look-ups that left the core because the batches are in a file.
     pub cold_reads_total: u64,
+    /// Reads of a file that needed no look, since the batches were checked before.
+    pub checked_reads_total: u64,
     /// Batches found damaged on the way to a reader.
     pub read_corrupt_total: u64,
     pub tail_evicted_bytes_total: u64,

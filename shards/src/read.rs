@@ -90,6 +90,22 @@ impl PartitionLog {
         Ok(Planned::Cold(self.ask_cold(read.offset, end, room, plan)))
     }
 
+    /// What `ask` looks for, as far as it is known here: from a batch that begins with the offset that is
+    /// asked for to the last one that fits of those that the index names. `None` when one of the two is
+    /// not known. Nothing of it was checked.
+    pub fn found_by_index(&self, ask: &ColdAsk) -> Option<ColdFound> {
+        let start = ask.from.filter(|from| from.base == ask.target)?.at;
+        let segment = self.segments.get(ask.segment)?;
+        let limit = start.add(ask.bytes_max).min(ask.end);
+        let (end, next) = if limit.get() == segment.bytes {
+            (limit, segment.next)
+        } else {
+            let last = segment.index()?.offsets.floor_position(limit);
+            (last.at, last.base)
+        };
+        (end > start).then_some(ColdFound { start, end, next, over_limit: false })
+    }
+
     /// Completes a plan with what was found in the file; `file` is open to read.
     pub fn finish_cold(
         &mut self,

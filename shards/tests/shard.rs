@@ -190,6 +190,62 @@ fn full_disk_refuses_and_resumes_by_itself() {
     assert_eq!(offset, end, "offsets of refused batches are given anew");
 }
 
+/// Goal: who reads what was read before is answered on the core, with whole batches that end where the
+/// index says, and never with what nobody has checked.
+#[test]
+fn batches_that_were_checked_need_no_second_look() {
+    let limits = ShardLimits { tail_bytes_max: 0, behind_bytes: 4096, ..ShardLimits::default() };
+    let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
+    bench.open(id(1, 0), &PartitionConfig { segment_bytes: 40_000, ..Default::default() });
+    for n in 0..200 {
+        bench.append_now(id(1, 0), &batch(n, 1, 900));
+        bench.work(100);
+    }
+    let looks = || bench.shard().with(|s| s.metrics.cold_reads_total);
+    let checked = || bench.shard().with(|s| s.metrics.checked_reads_total);
+    let read_all = |max| {
+        let mut next = 0;
+        while next < 180 {
+            let plan = bench.plan(id(1, 0), next, max).expect("in range");
+            let got = offsets(&Bench::bytes(&plan));
+            let due: Vec<i64> = (next..).take(got.len()).collect();
+            assert_eq!(got, due, "whole batches without a gap");
+            assert!(plan.bytes() <= max && !got.is_empty());
+            next += i64::try_from(got.len()).expect("small");
+        }
+    };
+    read_all(9000);
+    let first = looks();
+    assert!(first > 15 && checked() <= 5, "{first} looks, {} without", checked());
+    for max in [9000, 20_000] {
+        read_all(max);
+    }
+    let again = looks() - first;
+    assert!(again <= 2 * 5, "{again} looks of readers who came later; each segment's first is one");
+    assert!(checked() > 20, "{} reads without a look", checked());
+}
+
+/// Goal: what no reader has come to is checked when one does, also behind what was checked.
+#[test]
+fn damage_behind_what_was_checked_is_seen() {
+    let limits = ShardLimits { tail_bytes_max: 0, behind_bytes: 4096, ..ShardLimits::default() };
+    let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
+    bench.open(id(1, 0), &PartitionConfig { segment_bytes: 40_000, ..Default::default() });
+    for n in 0..100 {
+        bench.append_now(id(1, 0), &batch(n, 1, 900));
+        bench.work(100);
+    }
+    bench.plan(id(1, 0), 0, 9000).expect("sound");
+    let dir = std::path::Path::new("/data/topics/t1/0");
+    let names = bench.disk.list(dir).expect("a directory");
+    let log = names.iter().find(|e| e.name.ends_with(".log")).expect("a segment");
+    let at = millstream_io::units::FilePosition::new(10_000);
+    bench.disk.flip(&dir.join(&log.name), at, 0x40).expect("a file");
+    let plan = bench.plan(id(1, 0), 0, 20_000).expect("its front is sound");
+    let got = offsets(&Bench::bytes(&plan));
+    assert_eq!(got, (0..10).collect::<Vec<i64>>(), "the eleventh batch is damaged");
+}
+
 #[test]
 fn damaged_batch_is_named_and_what_lies_behind_it_is_served() {
     let limits = ShardLimits { tail_bytes_max: 0, behind_bytes: 4096, ..ShardLimits::default() };

@@ -119,6 +119,8 @@ families! {
     READ_FILE_BYTES = Counter "millstream_read_file_bytes_total" ["core"] "Bytes read from files.";
     COLD_READS = Counter "millstream_cold_reads_total" ["core"]
         "Reads that had to look into a file first.";
+    CHECKED_READS = Counter "millstream_checked_reads_total" ["core"]
+        "Reads of files that needed no look, since the batches were checked before.";
     READ_CORRUPT = Counter "millstream_read_corrupt_total" ["core"]
         "Batches found damaged on the way to a reader.";
     TAIL_EVICTED_BYTES = Counter "millstream_tail_evicted_bytes_total" ["core"]

@@ -112,6 +112,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         read_memory_bytes_total,
         read_file_bytes_total,
         cold_reads_total,
+        checked_reads_total,
         read_corrupt_total,
         tail_evicted_bytes_total,
     } = metrics;
@@ -139,6 +140,7 @@ fn counters(metrics: Metrics) -> Vec<(&'static Family, u64)> {
         (&READ_MEMORY_BYTES, read_memory_bytes_total),
         (&READ_FILE_BYTES, read_file_bytes_total),
         (&COLD_READS, cold_reads_total),
+        (&CHECKED_READS, checked_reads_total),
         (&READ_CORRUPT, read_corrupt_total),
         (&TAIL_EVICTED_BYTES, tail_evicted_bytes_total),
     ]

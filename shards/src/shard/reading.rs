@@ -7,9 +7,10 @@ use millstream_io::disk::DiskErrorKind;
 use millstream_io::indexes::Indexes;
 use millstream_io::units::{SegmentId, TopicPartition};
 
+use crate::checked::Checked;
 use crate::cold::{ColdAnswer, ColdError, ColdSource};
 use crate::message::{OpenSegment, Read, ReadError, ReadLimits, ReadPlan, Want, Woken};
-use crate::read::{ColdAsk, Planned, Room};
+use crate::read::{ColdAsk, ColdFound, Planned, Room};
 use crate::segments::Index;
 use crate::table::Slot;
 use crate::waiters::Wait;
@@ -20,9 +21,24 @@ use super::ShardState;
 /// first. Lives on the owner's core.
 #[derive(Debug, Default)]
 pub(super) struct ReadCache {
-    files: VecDeque<(Slot, SegmentId, Arc<OpenSegment>)>,
+    files: VecDeque<OpenFile>,
     indexes: VecDeque<(Slot, SegmentId, u64)>,
     index_bytes: u64,
+}
+
+/// A segment file that is kept open.
+#[derive(Debug)]
+struct OpenFile {
+    slot: Slot,
+    segment: SegmentId,
+    file: Arc<OpenSegment>,
+    checked: Checked,
+}
+
+impl OpenFile {
+    fn is_of(&self, slot: Slot, segment: SegmentId) -> bool {
+        (self.slot, self.segment) == (slot, segment)
+    }
 }
 
 /// A look into a file that a read needs, and the partition it is for.
@@ -52,6 +68,14 @@ impl ShardState {
                 Ok(Ok(plan))
             }
             Planned::Cold(ask) => {
+                if let Some((found, file)) = self.find_checked(slot, &ask)
+                    && let Some(log) = self.partitions.get_mut(slot)
+                {
+                    let plan = log.finish_cold(ask, found, file);
+                    self.metrics.read_file_bytes_total += plan.bytes();
+                    self.metrics.checked_reads_total += 1;
+                    return Ok(Ok(plan));
+                }
                 self.metrics.cold_reads_total += 1;
                 let source = self.cold_source(slot, &ask);
                 Ok(Err(Box::new(ColdLook { slot, at: read.at, ask, source })))
@@ -72,7 +96,7 @@ impl ShardState {
         // Records may have been deleted meanwhile, and the file with them.
         log.check_offset(ask.target)?;
         let answer = answer.map_err(|error| self.read_error(at, &ask, &source, error))?;
-        self.keep_open(slot, ask.segment, &answer.file);
+        self.keep_open(slot, ask.segment, &answer);
         if let Some(index) = answer.index {
             self.keep_index(slot, ask.segment, index);
         }
@@ -123,7 +147,7 @@ impl ShardState {
     /// Lets go of what is kept of segments that are deleted: files and indexes.
     pub(super) fn forget_segments(&mut self, slot: Slot, segments: &[SegmentId]) {
         let is_gone = |held: Slot, id: &SegmentId| held == slot && segments.contains(id);
-        self.reads.files.retain(|(held, id, _)| !is_gone(*held, id));
+        self.reads.files.retain(|open| !is_gone(open.slot, &open.segment));
         let mut freed = 0;
         self.reads.indexes.retain(|(held, id, bytes)| {
             let gone = is_gone(*held, id);
@@ -135,17 +159,32 @@ impl ShardState {
 
     /// Lets go of the files of a partition that is dropped: they take space while they are open.
     pub(super) fn forget_read_files(&mut self, slot: Slot) {
-        self.reads.files.retain(|(held, _, _)| *held != slot);
+        self.reads.files.retain(|open| open.slot != slot);
+    }
+
+    /// The file of a segment, if it is open; the last to be closed now.
+    fn open_file(&mut self, slot: Slot, segment: SegmentId) -> Option<&mut OpenFile> {
+        let files = &mut self.reads.files;
+        let found = files.iter().position(|open| open.is_of(slot, segment))?;
+        let open = files.remove(found)?;
+        files.push_back(open);
+        files.back_mut()
+    }
+
+    /// What `ask` looks for, when that is known without a look: the batch at which it begins is, the
+    /// index has one that follows within the limit, all bytes up to there were checked before, and
+    /// they are in memory, so that they are what was checked. Costs a look through the open files and
+    /// one system call.
+    fn find_checked(&mut self, slot: Slot, ask: &ColdAsk) -> Option<(ColdFound, Arc<OpenSegment>)> {
+        let found = self.partitions.get(slot)?.found_by_index(ask)?;
+        let open = self.open_file(slot, ask.segment)?;
+        let is_known = open.checked.holds(found.start, found.end)
+            && open.file.is_resident(found.start, found.end);
+        is_known.then(|| (found, open.file.clone()))
     }
 
     fn cold_source(&mut self, slot: Slot, ask: &ColdAsk) -> ColdSource {
-        let found = self.reads.files.iter().position(|(s, id, _)| *s == slot && *id == ask.segment);
-        let file = found.and_then(|i| self.reads.files.remove(i));
-        let file = file.map(|entry| {
-            let file = entry.2.clone();
-            self.reads.files.push_back(entry);
-            file
-        });
+        let file = self.open_file(slot, ask.segment).map(|open| open.file.clone());
         let Some(log) = self.partitions.get(slot) else { panic!("{slot:?} was just found") };
         let index = match log.segments.get(ask.segment).map(|segment| &segment.index) {
             Some(Index::File(index)) => index.clone(),
@@ -154,20 +193,25 @@ impl ShardState {
         ColdSource { dir: self.layout.partition(log.topic_name(), log.at.partition), file, index }
     }
 
-    fn keep_open(&mut self, slot: Slot, segment: SegmentId, file: &Arc<OpenSegment>) {
+    fn keep_open(&mut self, slot: Slot, segment: SegmentId, answer: &ColdAnswer) {
         // Of one that was deleted or replaced during the look the space would not come back.
         let log = self.partitions.get(slot);
         if log.is_none_or(|log| log.segments.get(segment).is_none()) {
             return;
         }
+        let ColdFound { start, end, .. } = answer.found;
         let files = &mut self.reads.files;
-        if files.iter().any(|(s, id, _)| *s == slot && *id == segment) {
+        if let Some(open) = files.iter_mut().find(|open| open.is_of(slot, segment)) {
+            // Another look may have opened it a second time: it is the same file.
+            open.checked.add(start, end);
             return;
         }
         if files.len() >= self.limits.read_files_max {
             files.pop_front();
         }
-        files.push_back((slot, segment, file.clone()));
+        let (file, mut checked) = (answer.file.clone(), Checked::default());
+        checked.add(start, end);
+        files.push_back(OpenFile { slot, segment, file, checked });
     }
 
     fn keep_index(&mut self, slot: Slot, id: SegmentId, index: Arc<Indexes>) {

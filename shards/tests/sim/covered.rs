@@ -25,6 +25,7 @@ pub struct Covered {
     pub duplicates: u64,
     pub refused: u64,
     pub cold_reads: u64,
+    pub checked_reads: u64,
     pub evicted_bytes: u64,
     pub deletions: u64,
     pub segments_deleted: u64,
@@ -65,6 +66,7 @@ impl Covered {
         self.duplicates += metrics.append_duplicates_total;
         self.refused += metrics.append_refused_total;
         self.cold_reads += metrics.cold_reads_total;
+        self.checked_reads += metrics.checked_reads_total;
         self.evicted_bytes += metrics.tail_evicted_bytes_total;
         self.markers += metrics.transaction_markers_total;
     }
@@ -87,7 +89,7 @@ impl Covered {
         let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
         let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
         let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
-        let Covered { duplicates, refused, cold_reads, evicted_bytes, .. } = *self;
+        let Covered { duplicates, refused, cold_reads, checked_reads, evicted_bytes, .. } = *self;
         let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
         let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
         let Covered { claims, claims_held_back, claims_with_aborted, withheld, .. } = *self;
@@ -110,6 +112,7 @@ impl Covered {
             duplicates,
             refused,
             cold_reads,
+            checked_reads,
             evicted_bytes,
             deletions,
             retained,
