@@ -19,6 +19,7 @@ pub mod logins;
 pub mod migration;
 mod nearest;
 pub mod setting;
+mod sockets;
 pub mod topic;
 pub mod topic_table;
 mod transactions;

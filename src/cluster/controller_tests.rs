@@ -464,7 +464,7 @@ fn broker_settings_change_while_running_only_where_they_can() {
     assert!(ask(None, set("max.connections", "0")).is_err());
     fake.see(|seen| {
         let image = seen.published.last().unwrap();
-        assert_eq!(image.broker.connections_max, 5);
+        assert_eq!(image.broker.sockets.connections_max, 5);
         assert_eq!(image.topic_by_name("a").unwrap().config.max_message_bytes, 77);
         assert_eq!(seen.configured.last().unwrap().1.max_message_bytes, 77);
     });

@@ -6,6 +6,7 @@ use super::log_table::LOG_SETTINGS;
 use super::logins::LOGIN_SETTINGS;
 use super::migration::MigrationPolicy;
 use super::setting::{Allowed, Change, ConfigType, Setting};
+use super::sockets::{SOCKET_SETTINGS, SocketConfig};
 use super::topic_table::{TOPIC_SETTINGS, coarser};
 use super::transactions::{TRANSACTION_SETTINGS, TransactionConfig};
 use super::{kafka_names, nearest::nearest};
@@ -53,19 +54,6 @@ const OWN_SETTINGS: &[Setting] = &[
         "Whether a topic is created when a client that allows it asks for its metadata.",
     ),
     start("broker.rack", Allowed::Text, None, "The rack that Metadata names for this node."),
-    start(
-        "connections.max.idle.ms",
-        Allowed::Long { min: 1000, max: i64::MAX },
-        Some("600000"),
-        "A connection that sends nothing and waits for nothing for this long is closed.",
-    ),
-    start(
-        "connections.max.write.stall.ms",
-        Allowed::Long { min: 1000, max: i64::MAX },
-        Some("60000"),
-        "A connection whose peer takes no byte of an answer for this long is closed. This setting \
-         is Millstream's own.",
-    ),
     start(
         "cores",
         Allowed::Text,
@@ -181,19 +169,6 @@ const OWN_SETTINGS: &[Setting] = &[
         Some("./millstream-data"),
         "The data directory. This broker keeps everything in one.",
     ),
-    live(
-        "max.connections",
-        Allowed::Int { min: 1, max: NO_MAX },
-        Some("2147483647"),
-        "The most connections at one time, over all cores together; more are closed at once.",
-    ),
-    live(
-        "max.connections.per.ip",
-        Allowed::Int { min: 1, max: NO_MAX },
-        Some("2147483647"),
-        "The most connections at one time from one address, over all cores together; more are \
-         closed at once.",
-    ),
     start(
         "max.incremental.fetch.session.cache.slots",
         Allowed::Int { min: 0, max: 1_000_000 },
@@ -264,12 +239,6 @@ const OWN_SETTINGS: &[Setting] = &[
          taken whatever its sequence.",
     ),
     start(
-        "socket.request.max.bytes",
-        Allowed::Int { min: 1024, max: NO_MAX },
-        Some("104857600"),
-        "The largest request; a connection that announces a larger one is closed.",
-    ),
-    start(
         "storage.direct",
         Allowed::Bool,
         Some("true"),
@@ -280,9 +249,15 @@ const OWN_SETTINGS: &[Setting] = &[
 
 /// Every setting a broker has, by name: its own, and the defaults of topic settings.
 pub static BROKER_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let mut settings =
-        [OWN_SETTINGS, AUTHORIZER_SETTINGS, LOG_SETTINGS, LOGIN_SETTINGS, TRANSACTION_SETTINGS]
-            .concat();
+    let mut settings = [
+        OWN_SETTINGS,
+        AUTHORIZER_SETTINGS,
+        LOG_SETTINGS,
+        LOGIN_SETTINGS,
+        SOCKET_SETTINGS,
+        TRANSACTION_SETTINGS,
+    ]
+    .concat();
     for topic in TOPIC_SETTINGS {
         if let Some(name) = topic.broker_name {
             // What has a name in another unit too is not set, so that that one counts. So is flush.ms,
@@ -320,15 +295,12 @@ pub struct BrokerConfig {
     pub auto_create_topics: bool,
     /// `None` when nobody is asked for rights.
     pub authorizer: Option<Policy>,
+    pub sockets: SocketConfig,
     pub broker_rack: Option<String>,
-    pub connections_idle_ms_max: u64,
-    pub write_stall_ms_max: u64,
     pub failed_login_delay_ms: u64,
     pub login_request_bytes_max: u32,
     pub delete_topic: bool,
     pub fetch_bytes_max: u32,
-    pub connections_max: u32,
-    pub connections_per_ip_max: u32,
     pub fetch_sessions_max: u32,
     pub consumer_heartbeat_ms: Bounded,
     pub consumer_session_ms: Bounded,
@@ -345,7 +317,6 @@ pub struct BrokerConfig {
     pub offsets_partitions: u32,
     pub partitions_default: u32,
     pub producer_expiry_ms: i64,
-    pub request_bytes_max: u32,
     /// None when nothing is compacted.
     pub cleaner_threads: usize,
     pub cleaner_dedupe_bytes: u64,
@@ -366,15 +337,12 @@ impl BrokerConfig {
                 Ok(policy) => policy,
                 Err(what) => panic!("a setting passed the check at start: {what}"),
             },
+            sockets: SocketConfig::resolve(&value),
             broker_rack: value("broker.rack").filter(|rack| !rack.is_empty()),
-            connections_idle_ms_max: parsed(&value, "connections.max.idle.ms"),
-            write_stall_ms_max: parsed(&value, "connections.max.write.stall.ms"),
             failed_login_delay_ms: parsed(&value, "connection.failed.authentication.delay.ms"),
             login_request_bytes_max: parsed(&value, "sasl.server.max.receive.size"),
             delete_topic: parsed(&value, "delete.topic.enable"),
             fetch_bytes_max: parsed(&value, "fetch.max.bytes"),
-            connections_max: parsed(&value, "max.connections"),
-            connections_per_ip_max: parsed(&value, "max.connections.per.ip"),
             fetch_sessions_max: parsed(&value, "max.incremental.fetch.session.cache.slots"),
             described_partitions_max: parsed(&value, "max.request.partition.size.limit"),
             consumer_heartbeat_ms: Bounded::resolve(&value, HEARTBEAT_NAMES),
@@ -391,7 +359,6 @@ impl BrokerConfig {
             offsets_partitions: parsed(&value, "offsets.topic.num.partitions"),
             partitions_default: parsed(&value, "num.partitions"),
             producer_expiry_ms: parsed(&value, "producer.id.expiration.ms"),
-            request_bytes_max: parsed(&value, "socket.request.max.bytes"),
             cleaner_threads: match parsed(&value, "log.cleaner.enable") {
                 true => parsed(&value, "log.cleaner.threads"),
                 false => 0,
@@ -461,7 +428,7 @@ mod tests {
             }
         }
         let config = BrokerConfig::resolve(|name| broker_setting(name)?.default.map(str::to_owned));
-        assert_eq!(config.request_bytes_max, 100 << 20);
+        assert_eq!(config.sockets.request_bytes_max, 100 << 20);
         assert!(config.auto_create_topics);
     }
 

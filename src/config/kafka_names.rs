@@ -241,8 +241,6 @@ pub const OTHER_BROKER_NAMES: &[&str] = &[
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
     "socket.listen.backlog.size",
-    "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
     "ssl.cipher.suites",

@@ -351,8 +351,12 @@ async fn drain(door: &Door, gate: &Gate) {
 }
 
 fn conn_options(view: &MetadataView) -> ConnOptions {
-    let stall = Duration::from_millis(view.get().broker.write_stall_ms_max);
-    ConnOptions { write_stall: stall, ..ConnOptions::default() }
+    let settings = &view.get().broker.sockets;
+    ConnOptions {
+        write_stall: Duration::from_millis(settings.write_stall_ms_max),
+        send_buffer: settings.send_buffer_bytes,
+        receive_buffer: settings.receive_buffer_bytes,
+    }
 }
 
 fn fetch_sessions(view: &MetadataView, cores: usize) -> FetchSessions {

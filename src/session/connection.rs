@@ -160,8 +160,8 @@ async fn next_frame(
 fn request_bytes_max(door: &Door, session: &Session) -> usize {
     let broker = &door.core.metadata.get().broker;
     let bytes_max = match session.may_send_on() {
-        true => broker.request_bytes_max,
-        false => broker.login_request_bytes_max.min(broker.request_bytes_max),
+        true => broker.sockets.request_bytes_max,
+        false => broker.login_request_bytes_max.min(broker.sockets.request_bytes_max),
     };
     usize::try_from(bytes_max).unwrap_or(usize::MAX)
 }

@@ -72,8 +72,8 @@ impl Door {
     pub fn allowed(&self) -> Allowed {
         let image = self.core.metadata.get();
         Allowed {
-            total: image.broker.connections_max.min(self.connections_by_descriptors),
-            per_address: image.broker.connections_per_ip_max,
+            total: image.broker.sockets.connections_max.min(self.connections_by_descriptors),
+            per_address: image.broker.sockets.connections_per_ip_max,
         }
     }
 

@@ -22,7 +22,7 @@ pub async fn run(door: Rc<Door>) {
 }
 
 fn reap(door: &Door) {
-    let idle_ms = door.core.metadata.get().broker.connections_idle_ms_max;
+    let idle_ms = door.core.metadata.get().broker.sockets.idle_ms_max;
     let idle_s_max = idle_ms.div_ceil(1000);
     let now_ms = now_ms(&door.core);
     for session in door.sessions() {

@@ -25,7 +25,7 @@ pub struct FileRange {
 }
 
 impl WriteHalf {
-    /// Sends a range of `file`. Waits while the peer does not read; breathes once a mebibyte.
+    /// Sends a range of `file`. Waits while the peer does not read; breathes behind each piece.
     /// Only bytes that no one changes any more may be sent so.
     ///
     /// Errors: the connection broke or stalled; the file is shorter than the range or unreadable.

@@ -38,7 +38,7 @@ pub const LOG_SITE_LINES: u32 = 10;
 pub const LOG_SITE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Bytes that a loop may handle before it must breathe (see `runtime::breathe`).
-pub const BREATHE_BYTES: usize = 1 << 20;
+pub const BREATHE_BYTES: usize = 256 << 10;
 
 /// Work that a loop may do before it must breathe.
 pub const BREATHE_AFTER: Duration = Duration::from_micros(200);
@@ -85,7 +85,7 @@ pub const READ_ROOM_MIN: usize = 16 << 10;
 pub const SEND_PIECES: usize = 64;
 
 /// Bytes handed to the kernel in one vectored send.
-pub const SEND_BYTES: usize = 1 << 20;
+pub const SEND_BYTES: usize = 256 << 10;
 
 /// Connections that the kernel completes before we accept them. Full: the kernel drops the
 /// SYN and the client tries again.
