@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 
 use crate::client::{Admin, Topic};
-use crate::host::{self, Cpus, SyncCost, on_cpus};
+use crate::host::{self, Cpus, SyncCost, now_ms, on_cpus};
 use crate::options::Options;
 use crate::process::{Broker, Launch, data_root, default_broker, one_core};
 
@@ -136,10 +136,4 @@ impl Setup {
         let unique = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
         admin.create(&format!("bench-{what}-{unique}"), partitions, &[])
     }
-}
-
-/// Milliseconds since 1970, for record timestamps.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

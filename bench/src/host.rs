@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -160,6 +160,24 @@ pub fn facts(data: &Path, sync: SyncCost) -> Value {
 /// Microseconds with a fraction.
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
+}
+
+/// Milliseconds since 1970, for record timestamps.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Bytes of all files under a path; what goes while it is counted counts as gone.
+pub fn bytes_under(path: &Path) -> u64 {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| bytes_under(&entry.path())).sum()
+        }
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    }
 }
 
 /// Bytes that may be written to the file system under a path.

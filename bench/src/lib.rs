@@ -19,6 +19,8 @@ pub mod batch;
 pub mod client;
 /// The table of figures and how each is measured.
 pub mod figures;
+/// Logs that are there before the measurement.
+pub mod fill;
 /// Commits of many consumer groups, and their coordinator's return.
 pub mod groups;
 /// Facts about this machine that a result needs beside it.
@@ -43,5 +45,7 @@ pub mod report;
 pub mod run;
 /// Minutes of everything at once, each record checked.
 pub mod soak;
+/// A load at a constant rate, whose latency is measured.
+pub mod steady;
 /// Workloads by file and by name.
 pub mod workload;

@@ -1,34 +1,29 @@
 //! Does the life of a log show in the latency of those who write? One steady load, in one run: alone,
 //! while segments are rolled, while old segments are deleted, while a topic is compacted.
 
-mod steady;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use millstream::wire::ApiKey;
 use millstream::wire::messages::{delete_records as dr, incremental_alter_configs as iac};
 
 use crate::batch::Batch;
-use crate::client::{Admin, Driver, Topic, body};
+use crate::client::{Admin, Topic, body};
 use crate::figures::{Report, Target};
-use crate::host::{self, Cpus, SyncCost, on_cpus};
-use crate::load::{ProduceLoop, Shot};
+use crate::fill::{self, fill};
+use crate::host::{self, Cpus, SyncCost, bytes_under, now_ms, on_cpus};
 use crate::options::Options;
 use crate::process::{Broker, data_root, default_broker, one_core, pause};
-use steady::{Steady, Window};
+use crate::steady::{self, Steady, Window};
 
 /// Flags of this command.
 pub const FLAGS: &[&str] = &["assert"];
 
 /// How many times the latency of the load alone it may be.
 const RATIO_MAX: f64 = 1.3;
-/// Records of a batch of the logs that are deleted and compacted: about a megabyte.
-const FILL_RECORDS: u32 = 900;
-const FILL_VALUE_BYTES: usize = 1000;
 const FILL_CONNECTIONS: i32 = 4;
 /// Batches that the compacted topic is filled with, over and over: each holds keys of its own.
 const KEYED_BATCHES: u64 = 64;
@@ -103,22 +98,22 @@ fn measure(plan: &Plan, broker: &Broker, report: &mut Report) -> Result<()> {
     let mut into_small = Steady::new(&admin, broker.address, rolling, plan.rate)?;
     let (alone, warm_up) = ((plan.window, plan.window), Duration::from_secs(2));
     // Not measured: what both topics need once.
-    steady.window((warm_up, warm_up), || false)?;
-    into_small.window((warm_up, warm_up), || false)?;
-    let mut bases = vec![steady.window(alone, || false)?];
+    steady.window((warm_up, warm_up), || Ok(false))?;
+    into_small.window((warm_up, warm_up), || Ok(false))?;
+    let mut bases = vec![steady.window(alone, || Ok(false))?];
     let segments = count(broker, "life-rolling")?;
-    let rolls = into_small.window(alone, || false)?;
+    let rolls = into_small.window(alone, || Ok(false))?;
     let rolled = count(broker, "life-rolling")?.saturating_sub(segments);
-    bases.push(steady.window(alone, || false)?);
+    bases.push(steady.window(alone, || Ok(false))?);
     let limits = (Duration::from_secs(1), WORK_LIMIT);
     let work = Work::start(broker, move |admin, root| delete(admin, root, &old, stays));
-    let deleting = steady.window(limits, || work.is_going_on())?;
+    let deleting = steady.window(limits, || Ok(work.is_going_on()))?;
     let deleted = work.join()?;
-    bases.push(steady.window(alone, || false)?);
+    bases.push(steady.window(alone, || Ok(false))?);
     let work = Work::start(broker, move |admin, root| compact(admin, root, &keyed));
-    let compacting = steady.window(limits, || work.is_going_on())?;
+    let compacting = steady.window(limits, || Ok(work.is_going_on()))?;
     let compacted = work.join()?;
-    bases.push(steady.window(alone, || false)?);
+    bases.push(steady.window(alone, || Ok(false))?);
     steady.check(&mut admin)?;
     into_small.check(&mut admin)?;
 
@@ -155,13 +150,13 @@ fn prepare(plan: &Plan, broker: &Broker, admin: &mut Admin) -> Result<Topics> {
     let small = SMALL_SEGMENT_BYTES.to_string();
     let small = [("segment.bytes", small.as_str())];
     let rolling = admin.create("life-rolling", steady::PARTITIONS, &small)?;
-    let batch = Batch::filled(FILL_RECORDS, FILL_VALUE_BYTES, 3, now_ms());
-    fill(broker, admin, &old, plan.gb + stays as f64 / 1e9, &[batch])?;
-    let keys = |number| number * u64::from(FILL_RECORDS);
+    let batch = fill::batch(3);
+    fill(broker.address, admin, &old, plan.gb + stays as f64 / 1e9, &[batch])?;
+    let keys = |number| number * u64::from(fill::RECORDS);
     let batches: Vec<Batch> = (0..KEYED_BATCHES)
-        .map(|number| Batch::keyed(FILL_RECORDS, keys(number), FILL_VALUE_BYTES, now_ms()))
+        .map(|number| Batch::keyed(fill::RECORDS, keys(number), fill::VALUE_BYTES, now_ms()))
         .collect();
-    fill(broker, admin, &keyed, plan.compact_gb, &batches)?;
+    fill(broker.address, admin, &keyed, plan.compact_gb, &batches)?;
     broker.settle(Duration::from_secs(2), Duration::from_secs(60))?;
     Ok(Topics { old, stays, keyed, live, rolling })
 }
@@ -173,22 +168,6 @@ fn add_bases(report: &mut Report, bases: &[Window]) -> f64 {
     report.row("produce p99, alone", "us", Target::None, p99s.clone(), notes.join("; "));
     p99s.sort_unstable_by(f64::total_cmp);
     (p99s[(p99s.len() - 1) / 2] + p99s[p99s.len() / 2]) / 2.0
-}
-
-/// Writes so many bytes into a topic, as fast as they are taken.
-fn fill(broker: &Broker, admin: &Admin, topic: &Topic, gb: f64, batches: &[Batch]) -> Result<()> {
-    let begun = Instant::now();
-    let shots: Result<Vec<Vec<Shot>>> = (0..topic.partitions)
-        .map(|part| batches.iter().map(|b| Shot::new(admin.versions, topic, &[part], b)).collect())
-        .collect();
-    let driver = Driver::connect(broker.address, usize::try_from(topic.partitions)?)?;
-    let mut load = ProduceLoop::new(driver, admin.versions, topic.partitions, shots?, 3)?;
-    load.run_up_to(Duration::from_secs(600), (gb * 1e9) as u64)?;
-    load.drain()?;
-    let (bytes, seconds) = (load.tally.bytes as f64 / 1e9, begun.elapsed().as_secs_f64());
-    eprintln!("  {}: {bytes:.1} GB written in {seconds:.0} s", topic.name);
-    ensure!(bytes >= gb, "{bytes:.1} of {gb} GB were written in {seconds:.0} s");
-    Ok(())
 }
 
 /// Something that the broker does beside the load, ordered and watched by a thread of its own.
@@ -321,22 +300,4 @@ fn count(broker: &Broker, topic: &str) -> Result<usize> {
     let parts = entries(root.join("topics").join(topic));
     let files = parts.flat_map(|part| entries(part.path()));
     Ok(files.filter(|file| file.path().extension().is_some_and(|end| end == "log")).count())
-}
-
-/// Bytes of all files under a path; what goes while it is counted counts as gone.
-fn bytes_under(path: &Path) -> u64 {
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-            entries.map(|entry| bytes_under(&entry.path())).sum()
-        }
-        Ok(found) => found.len(),
-        Err(_) => 0,
-    }
-}
-
-/// Milliseconds since 1970, for record timestamps.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

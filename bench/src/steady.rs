@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::batch::Batch;
 use crate::client::{Admin, Driver, Topic};
+use crate::host::now_ms;
 use crate::load::{Shot, check_ends};
 
 /// Partitions that the load writes to in turn.
@@ -58,7 +59,7 @@ impl Steady {
         rate: u32,
     ) -> Result<Steady> {
         ensure!(rate > 0, "--rate 0 is no load");
-        let batch = Batch::filled(RECORDS, 100, 11, super::now_ms());
+        let batch = Batch::filled(RECORDS, 100, 11, now_ms());
         let shot = |partition| Shot::new(admin.versions, &topic, &[partition], &batch);
         let shots: Result<Vec<Shot>> = (0..topic.partitions).map(shot).collect();
         Ok(Steady {
@@ -71,11 +72,12 @@ impl Steady {
         })
     }
 
-    /// Loads for `least`, and then as long as `going_on` says so, at most `most`.
+    /// Loads for `least`, and then as long as `going_on` says so, at most `most`. It is asked between
+    /// any two looks for answers, and may do a little work of its own there.
     pub fn window(
         &mut self,
         (least, most): (Duration, Duration),
-        mut going_on: impl FnMut() -> bool,
+        mut going_on: impl FnMut() -> Result<bool>,
     ) -> Result<Window> {
         let mut latencies = Histogram::new(3)?;
         let begun = Instant::now();
@@ -83,7 +85,7 @@ impl Steady {
         let mut due = begun;
         loop {
             let elapsed = begun.elapsed();
-            if elapsed >= most || (elapsed >= least && !going_on()) {
+            if elapsed >= most || (elapsed >= least && !going_on()?) {
                 break;
             }
             let now = Instant::now();
