@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Depth};
 use crate::client::{
     Driver, Expect, Frame, Outputs, Response, Topic, Verifier, Versions, fetch, produce,
     read_fetch, read_produce,
@@ -217,12 +217,22 @@ pub struct FetchLoop {
     versions: Versions,
     topic: Topic,
     expect: Expect,
-    readers: Vec<Vec<(Span, Verifier)>>,
+    readers: Vec<Vec<Reader>>,
     partition_bytes: i32,
     started: bool,
+    /// When the last record came.
+    heard: Instant,
+    /// Of so many answers one is looked at whole, of the others the headers.
+    whole_of: u64,
     pub tally: Tally,
-    /// How often a span was read to its end.
-    pub rounds: u64,
+}
+
+/// Reads of one span.
+struct Reader {
+    span: Span,
+    verifier: Verifier,
+    /// How often it was read to its end.
+    passes: u64,
 }
 
 impl FetchLoop {
@@ -238,101 +248,134 @@ impl FetchLoop {
         ensure!(driver.connections() == spans.len(), "as many connections as lists of spans");
         let some = |list: &Vec<Span>| !list.is_empty() && list.iter().all(|s| s.from < s.to);
         ensure!(spans.iter().all(some), "an empty span would be read for ever: {spans:?}");
-        let readers = spans
-            .into_iter()
-            .map(|list| list.into_iter().map(|span| (span, Verifier::from(span.from))).collect())
-            .collect();
+        let reader = |span: Span| Reader { span, verifier: Verifier::from(span.from), passes: 0 };
         Ok(FetchLoop {
             driver,
             versions,
             topic: topic.clone(),
             expect,
-            readers,
+            readers: spans.into_iter().map(|list| list.into_iter().map(reader).collect()).collect(),
             partition_bytes,
             started: false,
+            heard: Instant::now(),
+            whole_of: 1,
             tally: Tally::default(),
-            rounds: 0,
         })
+    }
+
+    /// From now on looks at one of so many answers whole, and at the headers of the others.
+    pub fn look_whole_at_one_of(&mut self, answers: u64) {
+        self.whole_of = answers.max(1);
     }
 
     /// Reads for `time` and says what came in it.
     pub fn run(&mut self, time: Duration) -> Result<Tally> {
-        let begun = Instant::now();
-        self.run_while(|_| begun.elapsed() < time)
+        let (before, begun) = (self.tally, Instant::now());
+        while begun.elapsed() < time {
+            self.turn(TURN)?;
+        }
+        Ok(self.tally.since(before))
     }
 
     /// Reads until every span was read once, or more often.
     pub fn run_once(&mut self) -> Result<Tally> {
-        let all = self.readers.iter().map(Vec::len).sum::<usize>() as u64;
-        self.run_while(|state| state.rounds < all)
+        let before = self.tally;
+        while !self.is_through() {
+            self.turn(TURN)?;
+        }
+        Ok(self.tally.since(before))
     }
 
-    fn run_while(&mut self, mut more: impl FnMut(&Progress) -> bool) -> Result<Tally> {
+    /// Reads on until every partition was read up to its offset in `ends`, or beyond.
+    pub fn run_to(&mut self, ends: &[i64]) -> Result<Tally> {
         let before = self.tally;
+        let behind = |reader: &Reader| {
+            let end = usize::try_from(reader.span.partition).ok().and_then(|part| ends.get(part));
+            end.is_some_and(|end| reader.verifier.next < *end)
+        };
+        while self.readers.iter().flatten().any(behind) {
+            self.turn(TURN)?;
+        }
+        Ok(self.tally.since(before))
+    }
+
+    /// Whether every span was read to its end.
+    pub fn is_through(&self) -> bool {
+        self.readers.iter().flatten().all(|reader| reader.passes > 0)
+    }
+
+    /// Takes what comes within `limit`, and asks for more.
+    pub fn turn(&mut self, limit: Duration) -> Result<()> {
         if !self.started {
-            self.started = true;
+            (self.started, self.heard) = (true, Instant::now());
             for (connection, readers) in self.readers.iter().enumerate() {
                 let frame = request(self.versions, &self.topic, readers, self.partition_bytes)?;
                 self.driver.outputs().send(connection, &frame, 0);
             }
         }
-        let mut silent = Instant::now();
-        while more(&Progress { rounds: self.rounds }) {
-            let before = self.tally.records;
-            let (expect, versions, topic) = (&self.expect, self.versions, &self.topic);
-            let (readers, bytes) = (&mut self.readers, self.partition_bytes);
-            let (tally, rounds) = (&mut self.tally, &mut self.rounds);
-            self.driver.turn(TURN, &mut |response, outputs| {
-                let readers = &mut readers[response.connection];
-                accept(versions, expect, &response, readers, tally, rounds)
-                    .with_context(|| format!("connection {}", response.connection))?;
-                let frame = request(versions, topic, readers, bytes)?;
-                outputs.send(response.connection, &frame, 0);
-                Ok(())
-            })?;
-            if self.tally.records > before {
-                silent = Instant::now();
-            }
-            ensure!(silent.elapsed() < SILENCE_LIMIT, "no record for {SILENCE_LIMIT:?}");
+        let before = self.tally.records;
+        let (expect, versions, topic) = (&self.expect, self.versions, &self.topic);
+        let (readers, bytes) = (&mut self.readers, self.partition_bytes);
+        let (tally, whole_of) = (&mut self.tally, self.whole_of);
+        self.driver.turn(limit, &mut |response, outputs| {
+            let readers = &mut readers[response.connection];
+            accept(versions, (expect, whole_of), &response, readers, tally)?;
+            let frame = request(versions, topic, readers, bytes)?;
+            outputs.send(response.connection, &frame, 0);
+            Ok(())
+        })?;
+        if self.tally.records > before {
+            self.heard = Instant::now();
         }
-        Ok(self.tally.since(before))
+        ensure!(self.heard.elapsed() < SILENCE_LIMIT, "no record for {SILENCE_LIMIT:?}");
+        Ok(())
     }
-}
 
-struct Progress {
-    rounds: u64,
+    /// Takes the answers that are under way and asks for no more; the next turn begins again.
+    pub fn drain(&mut self) -> Result<()> {
+        let (expect, versions) = (&self.expect, self.versions);
+        let (readers, tally, whole_of) = (&mut self.readers, &mut self.tally, self.whole_of);
+        self.driver.drain(SILENCE_LIMIT, &mut |response, _| {
+            let readers = &mut readers[response.connection];
+            accept(versions, (expect, whole_of), &response, readers, tally)
+        })?;
+        self.started = false;
+        Ok(())
+    }
 }
 
 fn accept(
     versions: Versions,
-    expect: &Expect,
+    (expect, whole_of): (&Expect, u64),
     response: &Response<'_>,
-    readers: &mut [(Span, Verifier)],
+    readers: &mut [Reader],
     tally: &mut Tally,
-    rounds: &mut u64,
 ) -> Result<()> {
+    let whole = tally.requests.is_multiple_of(whole_of);
+    let depth = if whole { Depth::Whole } else { Depth::Header };
     tally.requests += 1;
     read_fetch(versions.fetch, response.bytes, |answer| {
-        let reader = readers.iter_mut().find(|(span, _)| span.partition == answer.partition);
-        let (span, verifier) = reader.context("a partition that was not asked for")?;
-        tally.records += verifier.accept(expect, answer.records)?;
+        let reader = readers.iter_mut().find(|reader| reader.span.partition == answer.partition);
+        let reader = reader.context("a partition that was not asked for")?;
+        tally.records += reader.verifier.accept(expect, depth, answer.records)?;
         tally.bytes += answer.records.len() as u64;
-        if verifier.next >= span.to {
-            *rounds += 1;
-            *verifier = Verifier::from(span.from);
+        if reader.verifier.next >= reader.span.to {
+            reader.passes += 1;
+            reader.verifier = Verifier::from(reader.span.from);
         }
         Ok(())
     })
+    .with_context(|| format!("connection {}", response.connection))
 }
 
 fn request(
     versions: Versions,
     topic: &Topic,
-    readers: &[(Span, Verifier)],
+    readers: &[Reader],
     partition_bytes: i32,
 ) -> Result<Rc<Frame>> {
     let parts: Vec<(i32, i64)> =
-        readers.iter().map(|(span, verifier)| (span.partition, verifier.next)).collect();
+        readers.iter().map(|reader| (reader.span.partition, reader.verifier.next)).collect();
     Ok(Rc::new(fetch(versions, topic, &parts, 500, partition_bytes)?))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
 
-use crate::batch::{Batch, walk};
+use crate::batch::{Batch, Depth, walk_to};
 
 /// Which batches may come back.
 #[derive(Clone, Debug, Default)]
@@ -33,10 +33,11 @@ impl Verifier {
         Verifier { next, ..Verifier::default() }
     }
 
-    /// Checks the records of one answer; returns how many records it held.
-    pub fn accept(&mut self, expect: &Expect, records: &[u8]) -> Result<u64> {
+    /// Checks the records of one answer, looking at so much of each batch; returns how many records
+    /// it held.
+    pub fn accept(&mut self, expect: &Expect, depth: Depth, records: &[u8]) -> Result<u64> {
         let mut count = 0;
-        self.next = walk(records, self.next, |seen| {
+        self.next = walk_to(depth, records, self.next, |seen| {
             ensure!(
                 expect.known.get(&seen.crc) == Some(&seen.records),
                 "the batch at offset {} (CRC {:08x}, {} records) was never sent",
