@@ -29,6 +29,8 @@ pub mod host;
 pub mod ids;
 /// What rolling, deletion and compaction do to the latency of writers.
 pub mod life;
+/// What the machine gives, and how much of it the broker passes on.
+pub mod limits;
 /// Closed loops of Produce and Fetch.
 pub mod load;
 /// Questions to single functions.

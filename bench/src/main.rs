@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use millstream_bench::allocations::Counting;
 use millstream_bench::options::Options;
-use millstream_bench::{figures, groups, ids, life, micro, null, report, run, soak, workload};
+use millstream_bench::{
+    figures, groups, ids, life, limits, micro, null, report, run, soak, workload,
+};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -27,6 +29,9 @@ millstream-bench compare A.json B.json
 millstream-bench workloads
 millstream-bench life [--gb N] [--compact-gb N] [--rate REQUESTS] [--seconds S] [--assert]
                       [--broker PATH] [--data DIR] [--out JSON]
+millstream-bench limits [--only fetch,produce,memory,backfill] [--gb N] [--backlog-gb N]
+                        [--rate REQUESTS] [--seconds S] [--windows N] [--quick] [--assert]
+                        [--broker PATH] [--data DIR] [--out JSON]
 millstream-bench groups [--groups N] [--members N] [--rate N] [--warm-up S] [--seconds S] [--reload]
                         [--broker PATH] [--cores N] [--data DIR] [--out JSON]
                         [--attach HOST:PORT --pid PID]
@@ -72,6 +77,7 @@ fn command() -> Result<bool> {
         "ids" => ids::run(Options::parse(words, &[])?),
         "groups" => groups::run(Options::parse(words, groups::FLAGS)?),
         "life" => life::run(Options::parse(words, life::FLAGS)?),
+        "limits" => limits::run(Options::parse(words, limits::FLAGS)?),
         "soak" => soak::run(Options::parse(words, &[])?),
         "count" => micro::count(Options::parse(words, &["list"])?),
         "micro" => micro::run(Options::parse(words, &[])?),

@@ -311,7 +311,8 @@ fn on_memory(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(TMPFS))
 }
 
-fn free_port() -> Result<u16> {
+/// A port that nobody has now.
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

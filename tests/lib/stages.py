@@ -222,6 +222,8 @@ STAGES = [
     Stage("figures", "CPU a message, commits over many partitions, idle and start, with a tolerance for busy machines",
           [os.path.join(tools.TARGET, "release", "millstream-bench"), "figures", "--quick", "--assert"], 600),
     Stage("guard", "the instructions of every step on the way of a message, against a stored baseline", guard, 900),
+    Stage("limits-long", "fetches against plain TCP, batches against the device, memory while a log passes, writers beside a backfill",
+          [os.path.join(tools.TARGET, "release", "millstream-bench"), "limits", "--quick", "--assert"], 900, long=True),
     Stage("soak-long", "the cores under calls, sockets, durable writes and work at once, for ten minutes",
           cargo("test", "--release", "-p", "millstream-io", "--test", "soak", "--locked", "--quiet", "--", "--ignored"),
           3000, rust=True, long=True),

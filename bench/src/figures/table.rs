@@ -18,6 +18,7 @@ pub enum Target {
     None,
     /// CPU time or a ratio within one run.
     AtMost(f64),
+    AtLeast(f64),
     /// Elapsed time.
     ElapsedAtMost(f64),
     /// Counts, which have no tolerance.
@@ -59,6 +60,7 @@ impl Row {
         match self.target {
             Target::None => None,
             Target::AtMost(most) => Some(median <= most * factor(TOLERANCE)),
+            Target::AtLeast(least) => Some(median >= least / factor(TOLERANCE)),
             Target::ElapsedAtMost(most) => Some(median <= most * factor(TOLERANCE_ELAPSED)),
             Target::Exactly(value) => Some(median == value),
             Target::CountAtMost(most) => Some(median <= most),
@@ -73,7 +75,7 @@ impl Row {
                 format!("<= {most}")
             }
             Target::Exactly(value) => format!("= {value}"),
-            Target::CountAtLeast(least) => format!(">= {least}"),
+            Target::AtLeast(least) | Target::CountAtLeast(least) => format!(">= {least}"),
         }
     }
 }
@@ -198,7 +200,7 @@ fn row_json(row: &Row) -> Value {
             json!({ "at_most": most })
         }
         Target::Exactly(value) => json!({ "exactly": value }),
-        Target::CountAtLeast(least) => json!({ "at_least": least }),
+        Target::AtLeast(least) | Target::CountAtLeast(least) => json!({ "at_least": least }),
     };
     json!({
         "name": row.name,
@@ -239,6 +241,9 @@ mod tests {
         assert_eq!(late.median(), 1.2);
         assert_eq!(late.holds(false), Some(false));
         assert_eq!(late.holds(true), Some(true));
+        let slow = row(Target::AtLeast(0.7), &[0.4]);
+        assert_eq!((slow.holds(false), slow.holds(true)), (Some(false), Some(true)));
+        assert_eq!(row(Target::AtLeast(0.7), &[]).holds(true), Some(false), "no value is no pass");
         assert_eq!(row(Target::Exactly(0.0), &[0.1]).holds(true), Some(false));
         assert_eq!(row(Target::None, &[5.0]).holds(false), None);
         assert_eq!(row(Target::AtMost(1.0), &[]).holds(true), Some(false), "no value is no pass");
