@@ -126,7 +126,7 @@ impl Case {
         ensure!(self.windows > 0 && !self.window.is_zero(), "no window, no figure");
         ensure!(self.gb > 0.0 && self.backlog_gb > 0.0, "nothing to write, nothing to measure");
         let produced = self.window_bytes as f64 * (self.windows + 1) as f64;
-        let most = [self.log_gb * 1e9, produced, self.backlog_gb * 1e9, memory::DISK_BYTES as f64];
+        let most = [self.log_gb * 1e9, produced, self.backlog_gb * 1e9, self.gb * 1e9];
         let need = (most.into_iter().fold(0.0, f64::max) * 1.2) as u64 + (4 << 30);
         let (data, free) = (&self.launch.data, host::free_bytes(&self.launch.data)?);
         ensure!(

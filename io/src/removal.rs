@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::disk::{Disk, DiskError, DiskFile, EntryKind, OpenHow};
+use crate::disk::{Disk, DiskError, DiskFile, EntryKind, OpenHow, parent_of};
 use crate::limits::BLOCK_BYTES_U64;
 
 /// A file or a directory to be removed, with all that is in it.
@@ -32,6 +32,11 @@ pub struct Removal {
 pub struct RemovalPace {
     /// A larger file is cut by so much at a time. Whole blocks.
     pub step_bytes: u64,
+    /// Steps are twice as long when what is due first has waited for so long, and so on: whoever deletes
+    /// more than usual for a long time must not fill the disk with it.
+    pub doubles_every: Duration,
+    /// Steps are as long as they get while less than this is free.
+    pub free_bytes_min: u64,
     /// The least rest behind a step. A step that took long is followed by a rest of three times as long.
     pub rest: Duration,
     /// Small files and directories that count as one step.
@@ -41,10 +46,12 @@ pub struct RemovalPace {
 }
 
 impl RemovalPace {
-    /// What a broker does: up to 250 MB a second. Measured on ext4 with `discard`: a step takes the
+    /// What a broker does: up to 250 MB a second, 500 behind half a minute, and so on. Measured on ext4 with `discard`: a step takes the
     /// device some 0.3 ms, which is what a write waits that comes with it.
     pub const USUAL: RemovalPace = RemovalPace {
         step_bytes: 1 << 20,
+        doubles_every: Duration::from_secs(30),
+        free_bytes_min: 4 << 30,
         rest: Duration::from_millis(4),
         small_at_once: 8,
         patience: Duration::from_secs(60),
@@ -128,7 +135,8 @@ impl RemovalQueue {
         let Some(((due, came), mut work)) = self.waiting.pop_first() else { return Ok(()) };
         let Some(path) = work.stack.last().cloned() else { return Ok(()) };
         let begun = Instant::now();
-        let did = self.look(disk, &path, &mut work, now);
+        let step_bytes = self.step_bytes(disk, &path, now.saturating_duration_since(due));
+        let did = self.look(disk, &path, &mut work, (now, step_bytes));
         match did.map_err(|error| NotRemoved { path, error })? {
             Did::Removed => {
                 work.stack.pop();
@@ -150,17 +158,27 @@ impl RemovalQueue {
         Ok(())
     }
 
+    /// How much is given back at once.
+    fn step_bytes<D: Disk>(&self, disk: &D, path: &Path, late: Duration) -> u64 {
+        let free = disk.free_bytes(&parent_of(path));
+        if free.is_ok_and(|free| free < self.pace.free_bytes_min) {
+            return self.pace.step_bytes << DOUBLINGS_MAX;
+        }
+        let times = late.as_micros() / self.pace.doubles_every.as_micros().max(1);
+        self.pace.step_bytes << u32::try_from(times).unwrap_or(u32::MAX).min(DOUBLINGS_MAX)
+    }
+
     fn look<D: Disk>(
         &self,
         disk: &D,
         path: &Path,
         work: &mut Work,
-        now: Instant,
+        how: (Instant, u64),
     ) -> Result<Did, DiskError> {
         match disk.kind(path)? {
             None => Ok(Did::Removed),
             Some(EntryKind::Directory) => self.enter(disk, path),
-            Some(EntryKind::File) => self.shrink(disk, path, work, now),
+            Some(EntryKind::File) => self.shrink(disk, path, work, how),
             Some(EntryKind::Other) => gone(disk.remove_file(path)),
         }
     }
@@ -189,16 +207,16 @@ impl RemovalQueue {
         disk: &D,
         path: &Path,
         work: &mut Work,
-        now: Instant,
+        (now, step_bytes): (Instant, u64),
     ) -> Result<Did, DiskError> {
         let file = disk.open(path, OpenHow::WRITE)?;
         let len = file.len()?;
-        if len > self.pace.step_bytes {
+        if len > step_bytes {
             match file.is_shared() {
                 Some(false) => {
                     work.held_since = None;
-                    let steps = len.div_ceil(self.pace.step_bytes) - 1;
-                    file.set_len(steps * self.pace.step_bytes)?;
+                    let steps = len.div_ceil(step_bytes) - 1;
+                    file.set_len(steps * step_bytes)?;
                     return Ok(Did::Cut);
                 }
                 Some(true) => {
@@ -233,6 +251,9 @@ fn gone(removed: Result<(), DiskError>) -> Result<Did, DiskError> {
         _ => Ok(Did::Removed),
     }
 }
+
+/// Steps grow to 64 times their length.
+const DOUBLINGS_MAX: u32 = 6;
 
 /// How often a file is looked at that somebody else has open.
 const HELD_PAUSE: Duration = Duration::from_millis(100);

@@ -9,6 +9,8 @@ use crate::units::FilePosition;
 const STEP: u64 = 4 * BLOCK_BYTES_U64;
 const PACE: RemovalPace = RemovalPace {
     step_bytes: STEP,
+    doubles_every: Duration::from_secs(1000),
+    free_bytes_min: 0,
     rest: Duration::from_millis(10),
     small_at_once: 2,
     patience: Duration::from_secs(1),
@@ -60,6 +62,22 @@ fn large_file_goes_in_steps_with_rests() {
     in_steps(&disk, Path::new("/d"));
     let dir = tempfile::tempdir().unwrap();
     in_steps(&FileDisk, dir.path());
+}
+
+/// Goal: what has waited for long goes faster, and on a nearly full disk everything does.
+#[test]
+fn late_removals_and_those_of_a_nearly_full_disk_are_in_a_hurry() {
+    let (disk, path) = (SimDisk::new(), Path::new("/d/a.log"));
+    disk.create_dir_all(Path::new("/d")).unwrap();
+    let turns = |late: u32, free_bytes_min| {
+        write(&disk, path, 200 * STEP);
+        let pace = RemovalPace { free_bytes_min, ..PACE };
+        let (mut queue, due) = (RemovalQueue::new(pace), Instant::now());
+        queue.add(Removal { path: path.to_path_buf(), due });
+        run(&mut queue, &disk, due + late * pace.doubles_every).0
+    };
+    assert_eq!((turns(0, 0), turns(1, 0), turns(3, 0)), (200, 100, 25));
+    assert_eq!((turns(100, 0), turns(0, u64::MAX)), (4, 4));
 }
 
 fn held<D: Disk>(disk: &D, dir: &Path) {

@@ -31,6 +31,8 @@ impl Removing {
         }
         let pace = RemovalPace {
             step_bytes: BLOCK_BYTES_U64,
+            doubles_every: Duration::MAX,
+            free_bytes_min: 64 << 10,
             rest: Duration::ZERO,
             small_at_once: 1,
             // Who reads a file keeps it for as long as he likes.
