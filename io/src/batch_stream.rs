@@ -33,6 +33,7 @@ pub struct BatchStream<F: DiskFile> {
 impl<F: DiskFile> BatchStream<F> {
     /// Over the first `end` bytes of `file`, the log of `segment`.
     pub fn new(file: F, segment: SegmentId, end: FilePosition) -> BatchStream<F> {
+        file.read_only_what_is_asked();
         BatchStream {
             file,
             at: FilePosition::ZERO,

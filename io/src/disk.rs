@@ -136,6 +136,13 @@ pub trait DiskFile: Send + Sync + 'static {
     /// nothing. Callers latch.
     fn sync_data(&self) -> Result<(), DiskError>;
 
+    /// Has the system read what is asked for and no more. By itself it reads on, up to megabytes as the
+    /// device is set, and whoever syncs something meanwhile waits for that.
+    fn read_only_what_is_asked(&self) {}
+
+    /// Has the system begin to read `[at, at + len)`, and does not wait for it. Advice.
+    fn begin_read(&self, _at: FilePosition, _len: u64) {}
+
     /// Has the system begin to write `[at, at + len)` to the device, and does not wait for it: so that
     /// a later [`DiskFile::sync_data`] finds little left to do. Advice: nothing is durable by it.
     fn begin_write_back(&self, _at: FilePosition, _len: u64) {}

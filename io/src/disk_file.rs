@@ -145,6 +145,14 @@ impl DiskFile for RealFile {
         self.file.sync_data().map_err(|e| self.error(&e, DiskOp::Sync))
     }
 
+    fn read_only_what_is_asked(&self) {
+        self.advise(FilePosition::ZERO, 0, libc::POSIX_FADV_RANDOM);
+    }
+
+    fn begin_read(&self, at: FilePosition, len: u64) {
+        self.advise(at, len, libc::POSIX_FADV_WILLNEED);
+    }
+
     fn begin_write_back(&self, at: FilePosition, len: u64) {
         let (Ok(at), Ok(len)) = (i64::try_from(at.get()), i64::try_from(len)) else { return };
         let fd = self.file.as_raw_fd();
@@ -207,6 +215,16 @@ impl AsFd for RealFile {
 }
 
 impl RealFile {
+    fn advise(&self, at: FilePosition, len: u64, what: libc::c_int) {
+        let (Ok(at), Ok(len)) = (i64::try_from(at.get()), i64::try_from(len)) else { return };
+        let fd = self.file.as_raw_fd();
+        // SAFETY: posix_fadvise takes four integers and touches no memory of ours.
+        #[expect(unsafe_code, reason = "the standard library has no posix_fadvise")]
+        unsafe {
+            libc::posix_fadvise(fd, at, len, what)
+        };
+    }
+
     /// The descriptor, for `sendfile` and residency questions; valid while this file lives.
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()

@@ -69,7 +69,11 @@ pub fn look<D: Disk>(
     let path = ask.segment.path(&source.dir, SegmentFile::Log);
     let file = match &source.file {
         Some(file) => file.clone(),
-        None => Arc::new(OpenSegment::new(disk.open(&path, OpenHow::READ)?)),
+        None => {
+            let file = disk.open(&path, OpenHow::READ)?;
+            file.read_only_what_is_asked();
+            Arc::new(OpenSegment::new(file))
+        }
     };
     let mut index = source.index.clone();
     let from = match ask.from {
@@ -91,6 +95,11 @@ pub fn look<D: Disk>(
                 ColdError::Damaged { offset: ask.target, readable_from: next.or(ask.next_segment) }
             }
         })?;
+    // Who reads on finds it there, and the device has a little to do at a time.
+    let ahead = found.end.since(found.start).min(ask.end.since(found.end));
+    if ahead > 0 {
+        file.file().begin_read(found.end, ahead);
+    }
     Ok(ColdAnswer { found, file, index })
 }
 
