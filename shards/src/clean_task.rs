@@ -198,6 +198,7 @@ where
         slot,
         pause,
         took,
+        turns: Turns::default(),
         rounds,
         busy_until,
         pass: None,
@@ -223,6 +224,7 @@ struct Cleaner<'c, D: CoreDisk, P> {
     pause: P,
     /// How long the step before took.
     took: Duration,
+    turns: Turns,
     /// Commit rounds of all cores when last seen, and until when somebody is taken to write.
     rounds: u64,
     busy_until: Option<Instant>,
@@ -322,6 +324,7 @@ where
         let begun = Instant::now();
         let step = self.on_pool(writes, |pass, disk| pass.step(disk, STEP_BYTES)).await?;
         self.took = begun.elapsed();
+        self.turns.took(self.took);
         self.how.leaves_files |= self.held()?.leaves_files();
         step.map(Some)
     }
@@ -349,7 +352,8 @@ where
     ) -> Result<T, DiskError> {
         let disk = self.shell.disk.blocking();
         let Some(mut pass) = self.pass.take() else { return Err(stopped()) };
-        let who = if writes { &self.shell.disk } else { &self.background };
+        let beside = writes || self.turns.is_one_of_many();
+        let who = if beside { &self.shell.disk } else { &self.background };
         let run = who.run(move || (body(&mut pass, &disk), pass));
         match run.await {
             Ok((result, pass)) => {
@@ -398,6 +402,30 @@ fn flatten(wrote: Result<Result<(), StateError>, DiskError>) -> Result<(), DiskE
 /// Bytes that one job on the pool reads: some hundred microseconds of the device.
 const STEP_BYTES: u64 = READ_BYTES as u64;
 
+/// Whose turn it is on machines whose CPUs are never idle: a thread that gives way would stand still there,
+/// and the log would grow. Behind a step that took so long that it must have stood still, some are done
+/// by the usual helpers.
+#[derive(Debug, Default)]
+struct Turns {
+    owed: u32,
+}
+
+impl Turns {
+    /// The next step is one of the usual helpers'.
+    fn is_one_of_many(&self) -> bool {
+        self.owed > 0
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.owed = if time >= STOOD_STILL { STEPS_OWED } else { self.owed.saturating_sub(1) };
+    }
+}
+
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// 16 MiB of log.
+const STEPS_OWED: u32 = 128;
+
 /// How long a pass rests behind a step, while others write: they use the same device and the same
 /// memory. What was written, a sync of theirs writes too, so that this is what they notice most.
 fn rest_behind(took: Duration, bytes_written: u64) -> Duration {
@@ -444,6 +472,27 @@ mod tests {
         cleaners.configure(with(2));
         assert!(matches!(second_reply.try_take(), Some(Ok(()))));
         assert_eq!(lock(&cleaners.0).taken, 1);
+    }
+
+    #[test]
+    fn pass_that_stood_still_gets_its_turns() {
+        let (mut turns, soon) = (Turns::default(), Duration::from_millis(2));
+        turns.took(soon);
+        assert!(!turns.is_one_of_many());
+        turns.took(STOOD_STILL);
+        for _ in 0..STEPS_OWED {
+            assert!(turns.is_one_of_many());
+            turns.took(soon);
+        }
+        assert!(!turns.is_one_of_many());
+    }
+
+    #[test]
+    fn pass_rests_for_what_it_took_of_the_device() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest_behind(ms(1), 0), ms(2));
+        assert_eq!(rest_behind(ms(300), 0), REST_MAX, "it stood still");
+        assert_eq!(rest_behind(ms(1), WRITTEN_PER_SECOND / 4), ms(250));
     }
 
     #[test]
