@@ -89,10 +89,21 @@ fn seeds_that_once_failed_keep_every_promise() {
 
 fn run_seeds(seeds: u64) {
     let began = std::time::Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = |first: usize| {
+        let mut covered = Covered::default();
+        for seed in (0..seeds).skip(first).step_by(threads) {
+            run_seed(seed, with_transactions(seed), false, &mut covered);
+        }
+        covered
+    };
     let mut covered = Covered::default();
-    for seed in 0..seeds {
-        run_seed(seed, with_transactions(seed), false, &mut covered);
-    }
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(move || part(first))).collect();
+        for part in parts {
+            covered.join(&part.join().expect("a seed that failed has said so"));
+        }
+    });
     println!("{seeds} seeds in {:?}: {covered:?}", began.elapsed());
     // A simulator that never comes to these places proves nothing about them.
     if seeds >= SEEDS {

@@ -5,45 +5,66 @@ use millstream_shards::metrics::Metrics;
 use super::life::End;
 use super::model::Model;
 
-/// How often the places that matter were reached.
-#[derive(Debug, Default)]
-pub struct Covered {
-    pub lives: u64,
-    pub crashes: u64,
-    pub stops: u64,
-    pub recoveries_cut: u64,
-    pub scanned_bytes: u64,
-    pub replayed_bytes: u64,
-    pub cut_bytes: u64,
-    pub rounds: u64,
-    pub direct_bytes: u64,
-    pub behind_bytes: u64,
-    pub journal_bytes: u64,
-    pub journal_full: u64,
-    pub sealed: u64,
-    pub checkpoints: u64,
-    pub duplicates: u64,
-    pub refused: u64,
-    pub cold_reads: u64,
-    pub checked_reads: u64,
-    pub evicted_bytes: u64,
-    pub deletions: u64,
-    pub segments_deleted: u64,
-    pub reads_refused: u64,
-    pub retained: u64,
-    pub cleanings: u64,
-    pub segments_cleaned: u64,
-    pub cleanings_broken_off: u64,
-    pub markers: u64,
-    pub claims: u64,
-    pub claims_held_back: u64,
-    pub claims_with_aborted: u64,
-    pub withheld: u64,
-    pub replaced_gone: u64,
-    pub tombstones_gone: u64,
-    pub aborted_gone: u64,
-    pub markers_gone: u64,
+macro_rules! covered {
+    ($($place:ident),+ $(,)?) => {
+        /// How often the places that matter were reached.
+        #[derive(Debug, Default)]
+        pub struct Covered {
+            $(pub $place: u64,)+
+        }
+
+        impl Covered {
+            /// Takes over what another part of the seeds has reached.
+            pub fn join(&mut self, other: &Covered) {
+                $(self.$place += other.$place;)+
+            }
+
+            pub fn check(&self) {
+                let all = [$(self.$place),+];
+                let met = all.iter().all(|count| *count > 0);
+                assert!(met, "something was never met: {self:?}");
+            }
+        }
+    };
 }
+
+covered!(
+    lives,
+    crashes,
+    stops,
+    recoveries_cut,
+    scanned_bytes,
+    replayed_bytes,
+    cut_bytes,
+    rounds,
+    direct_bytes,
+    behind_bytes,
+    journal_bytes,
+    journal_full,
+    sealed,
+    checkpoints,
+    duplicates,
+    refused,
+    cold_reads,
+    checked_reads,
+    evicted_bytes,
+    deletions,
+    segments_deleted,
+    reads_refused,
+    retained,
+    cleanings,
+    segments_cleaned,
+    cleanings_broken_off,
+    markers,
+    claims,
+    claims_held_back,
+    claims_with_aborted,
+    withheld,
+    replaced_gone,
+    tombstones_gone,
+    aborted_gone,
+    markers_gone,
+);
 
 impl Covered {
     pub fn add(&mut self, metrics: &Metrics, end: End) {
@@ -83,54 +104,5 @@ impl Covered {
         self.tombstones_gone += reached.tombstones;
         self.aborted_gone += reached.aborted;
         self.markers_gone += reached.markers;
-    }
-
-    pub fn check(&self) {
-        let Covered { lives, crashes, stops, recoveries_cut, .. } = *self;
-        let Covered { scanned_bytes, replayed_bytes, cut_bytes, rounds, direct_bytes, .. } = *self;
-        let Covered { behind_bytes, journal_bytes, journal_full, sealed, checkpoints, .. } = *self;
-        let Covered { duplicates, refused, cold_reads, checked_reads, evicted_bytes, .. } = *self;
-        let Covered { deletions, segments_deleted, reads_refused, retained, markers, .. } = *self;
-        let Covered { cleanings, segments_cleaned, cleanings_broken_off, .. } = *self;
-        let Covered { claims, claims_held_back, claims_with_aborted, withheld, .. } = *self;
-        let Covered { replaced_gone, tombstones_gone, aborted_gone, markers_gone, .. } = *self;
-        let all = [
-            lives,
-            crashes,
-            stops,
-            recoveries_cut,
-            scanned_bytes,
-            replayed_bytes,
-            cut_bytes,
-            rounds,
-            direct_bytes,
-            behind_bytes,
-            journal_bytes,
-            journal_full,
-            sealed,
-            checkpoints,
-            duplicates,
-            refused,
-            cold_reads,
-            checked_reads,
-            evicted_bytes,
-            deletions,
-            retained,
-            segments_deleted,
-            reads_refused,
-            cleanings,
-            segments_cleaned,
-            cleanings_broken_off,
-            markers,
-            claims,
-            claims_held_back,
-            claims_with_aborted,
-            withheld,
-            replaced_gone,
-            tombstones_gone,
-            aborted_gone,
-            markers_gone,
-        ];
-        assert!(all.iter().all(|count| *count > 0), "something was never met: {self:?}");
     }
 }
