@@ -6,7 +6,7 @@ mod bench;
 
 use bench::{Bench, batch, id};
 use millstream_io::batch::{RecordBatchHeader, stored};
-use millstream_io::disk::{Disk, DiskOp};
+use millstream_io::disk::{Disk, DiskError, DiskErrorKind, DiskOp};
 use millstream_io::disk_sim::Fault;
 use millstream_io::journal::RingLimits;
 use millstream_io::units::Offset;
@@ -155,6 +155,21 @@ fn failed_flush_is_final() {
     let plan = bench.plan(id(1, 0), 0, 1000).expect("durable data is readable");
     assert_eq!(offsets(&Bench::bytes(&plan)), [0]);
     assert_eq!(plan.high_watermark, Offset::at(1));
+}
+
+/// Goal: what was staged on this core just before another one found the directory failing is answered,
+/// with an error: no round comes for it any more.
+#[test]
+fn failure_that_another_core_has_found_is_told_to_those_who_wait_here() {
+    let bench = Bench::new();
+    bench.open(id(1, 0), &small());
+    let mut reply = bench.send(id(1, 0), &batch(1, 1, 100));
+    let failed =
+        DiskError::new(DiskErrorKind::Io(libc::EIO), DiskOp::Write, std::path::Path::new("/other"));
+    assert!(bench.shard().with(|shard| shard.health.directory.fail(failed)));
+    assert_eq!(bench.round(), Turn::Idle);
+    let answers = reply.try_take().expect("answered").expect("kept");
+    assert!(matches!(answers[0], Err(AppendError::Storage { .. })), "{answers:?}");
 }
 
 #[test]

@@ -71,7 +71,13 @@ pub enum Placed {
 impl ShardState {
     /// Begins a round, and takes the large runs into it. `None` when no round is due.
     pub fn begin_round(&mut self) -> Option<Vec<DirectJob>> {
-        if self.health.directory.failure().is_some() || !self.commit.begin() {
+        if self.health.directory.failure().is_some() {
+            // Another core may have found it after the last look: no round comes any more.
+            let reason = self.health.reason();
+            self.fail_waiting(&reason);
+            return None;
+        }
+        if !self.commit.begin() {
             return None;
         }
         let mut jobs = Vec::new();
