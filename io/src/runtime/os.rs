@@ -88,6 +88,17 @@ pub fn take_short_turns() {
     }
 }
 
+/// The calling thread gets a quarter of a CPU that it shares with a busy thread of the usual priority, and
+/// all that is left where nobody is busy. There is no way back without rights. (setpriority(2), which
+/// on Linux concerns the thread)
+///
+/// Errors are not told: where the system refuses, the thread works as others do.
+#[expect(unsafe_code, reason = "setpriority has no wrapper in std")]
+pub fn come_second() {
+    // SAFETY: setpriority takes three integers and touches no memory of ours; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+}
+
 /// The first version of the kernel's struct.
 #[repr(C)]
 #[derive(Default)]

@@ -33,6 +33,7 @@ type Job = Box<dyn FnOnce() + Send>;
 enum Manner {
     Usual,
     ComesFirst,
+    ComesSecond,
     GivesWay,
 }
 
@@ -43,7 +44,7 @@ impl Pool {
     /// Errors: the system refuses a thread.
     pub fn start(threads: usize, cores: &[usize], allowed: &[usize]) -> io::Result<Pool> {
         let count = threads.clamp(1, POOL_THREADS_MAX);
-        Pool::begin("helper", count, spare(cores, allowed), Manner::Usual)
+        Pool::begin("helper", count, spare(cores, allowed), Manner::ComesSecond)
     }
 
     /// A pool of one thread of its own, on the same CPUs, for what must not wait behind others.
@@ -82,6 +83,7 @@ impl Pool {
                     match manner {
                         Manner::Usual => {}
                         Manner::ComesFirst => os::take_short_turns(),
+                        Manner::ComesSecond => os::come_second(),
                         Manner::GivesWay => os::give_way(),
                     }
                     while let Some(job) = jobs.take_blocking() {
