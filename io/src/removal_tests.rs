@@ -74,10 +74,17 @@ fn late_removals_and_those_of_a_nearly_full_disk_are_in_a_hurry() {
         let pace = RemovalPace { free_bytes_min, ..PACE };
         let (mut queue, due) = (RemovalQueue::new(pace), Instant::now());
         queue.add(Removal { path: path.to_path_buf(), due });
-        run(&mut queue, &disk, due + late * pace.doubles_every).0
+        run(&mut queue, &disk, due + late * pace.doubles_every)
     };
-    assert_eq!((turns(0, 0), turns(1, 0), turns(3, 0)), (200, 100, 25));
-    assert_eq!((turns(100, 0), turns(0, u64::MAX)), (4, 4));
+    for (late, rest) in [(0, PACE.rest), (1, PACE.rest / 2), (2, PACE.rest / 4)] {
+        let (turns, rested) = turns(late, 0);
+        assert_eq!(turns, 200, "{late} times late");
+        // What a step takes is part of it, and next to nothing here.
+        let exact = 199 * rest;
+        assert!((exact..exact * 3 / 2).contains(&rested), "{rested:?} for {exact:?}");
+    }
+    assert_eq!((turns(3, 0).0, turns(5, 0).0), (100, 25));
+    assert_eq!((turns(100, 0).0, turns(0, u64::MAX).0), (4, 4));
 }
 
 fn held<D: Disk>(disk: &D, dir: &Path) {
