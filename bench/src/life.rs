@@ -30,13 +30,15 @@ const KEYED_BATCHES: u64 = 64;
 /// Segments that are rolled: some four a second with the usual load.
 const SMALL_SEGMENT_BYTES: u32 = 256 << 10;
 /// How long one of the works may take.
-const WORK_LIMIT: Duration = Duration::from_secs(120);
+const WORK_LIMIT: Duration = Duration::from_secs(300);
 
 struct Plan {
     gb: f64,
     compact_gb: f64,
     rate: u32,
     window: Duration,
+    /// In how many parts the works are done, by turns with the load alone.
+    rounds: u32,
 }
 
 /// Measures and says whether the targets hold (with `--assert`: within the tolerance).
@@ -49,10 +51,12 @@ pub fn run(mut options: Options) -> Result<bool> {
         gb: options.value("gb", 20.0)?,
         compact_gb: options.value("compact-gb", 4.0)?,
         rate: options.value("rate", 1000)?,
-        window: Duration::from_secs_f64(options.value("seconds", 15.0)?),
+        window: Duration::from_secs_f64(options.value("seconds", 10.0)?),
+        rounds: options.value("rounds", 5)?,
     };
     options.finish()?;
     ensure!(plan.gb > 0.0 && plan.compact_gb > 0.0, "there is nothing to delete or to compact");
+    ensure!(plan.rounds > 0, "--rounds 0 measures nothing");
     let need = ((plan.gb * 1.2 + plan.compact_gb * 1.5) * 1e9) as u64 + (4 << 30);
     let free = host::free_bytes(&data)?;
     ensure!(
@@ -81,14 +85,38 @@ pub fn run(mut options: Options) -> Result<bool> {
     Ok(report.holds(tolerant))
 }
 
-/// What the works are done to, and what the load writes into.
+/// What the works are done to, a topic a round, and what the load writes into.
 struct Topics {
-    old: Topic,
-    /// Bytes of it that stay: the last segment of each partition, until the next is begun.
+    old: Vec<Topic>,
+    /// Bytes of each that stay: the last segment of each partition, until the next is begun.
     stays: u64,
-    keyed: Topic,
+    keyed: Vec<Topic>,
     live: Topic,
     rolling: Topic,
+}
+
+/// One of the works: what was seen in each round.
+struct Row {
+    what: &'static str,
+    ratios: Vec<f64>,
+    notes: Vec<String>,
+}
+
+impl Row {
+    fn new(what: &'static str) -> Row {
+        Row { what, ratios: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Against the mean of the windows right before and behind.
+    fn add(&mut self, before: &Window, beside: &Window, behind: &Window, did: &str) {
+        self.ratios.push(beside.p99() / ((before.p99() + behind.p99()) / 2.0));
+        self.notes.push(format!("{did}; {}; p99 {} us", beside.note(), beside.p99()));
+    }
+
+    fn report(self, report: &mut Report) {
+        let name = format!("produce p99 while {}, against alone", self.what);
+        report.row(name, "x", Target::AtMost(RATIO_MAX), self.ratios, self.notes.join(" | "));
+    }
 }
 
 fn measure(plan: &Plan, broker: &Broker, report: &mut Report) -> Result<()> {
@@ -97,77 +125,96 @@ fn measure(plan: &Plan, broker: &Broker, report: &mut Report) -> Result<()> {
     let mut steady = Steady::new(&admin, broker.address, live, plan.rate)?;
     let mut into_small = Steady::new(&admin, broker.address, rolling, plan.rate)?;
     let (alone, warm_up) = ((plan.window, plan.window), Duration::from_secs(2));
+    let limits = (Duration::from_secs(1), WORK_LIMIT);
     // Not measured: what both topics need once.
     steady.window((warm_up, warm_up), || Ok(false))?;
     into_small.window((warm_up, warm_up), || Ok(false))?;
+    let mut rows = [
+        Row::new("segments are rolled"),
+        Row::new("old segments are deleted"),
+        Row::new("a topic is compacted"),
+    ];
+    let mut rolled = Vec::new();
     let mut bases = vec![steady.window(alone, || Ok(false))?];
-    let segments = count(broker, "life-rolling")?;
-    let rolls = into_small.window(alone, || Ok(false))?;
-    let rolled = count(broker, "life-rolling")?.saturating_sub(segments);
-    bases.push(steady.window(alone, || Ok(false))?);
-    let limits = (Duration::from_secs(1), WORK_LIMIT);
-    let work = Work::start(broker, move |admin, root| delete(admin, root, &old, stays));
-    let deleting = steady.window(limits, || Ok(work.is_going_on()))?;
-    let deleted = work.join()?;
-    bases.push(steady.window(alone, || Ok(false))?);
-    let work = Work::start(broker, move |admin, root| compact(admin, root, &keyed));
-    let compacting = steady.window(limits, || Ok(work.is_going_on()))?;
-    let compacted = work.join()?;
-    bases.push(steady.window(alone, || Ok(false))?);
+    for (old, keyed) in old.into_iter().zip(keyed) {
+        let [rolls, deletes, compacts] = &mut rows;
+        let segments = count(broker, "life-rolling")?;
+        let beside = into_small.window(alone, || Ok(false))?;
+        let segments = count(broker, "life-rolling")?.saturating_sub(segments);
+        let behind = steady.window(alone, || Ok(false))?;
+        let did = format!("{segments} segments of {} KiB", SMALL_SEGMENT_BYTES >> 10);
+        rolls.add(&bases[bases.len() - 1], &beside, &behind, &did);
+        rolled.push(segments as f64);
+        bases.push(behind);
+
+        let delete = Work::start(broker, move |admin, root| delete(admin, root, &old, stays));
+        beside_work(&mut steady, (alone, limits), delete, deletes, &mut bases)?;
+        let compact = Work::start(broker, move |admin, root| compact(admin, root, &keyed));
+        beside_work(&mut steady, (alone, limits), compact, compacts, &mut bases)?;
+    }
     steady.check(&mut admin)?;
     into_small.check(&mut admin)?;
 
-    let base = add_bases(report, &bases);
-    let mut row = |what: &str, window: &Window, did: String| {
-        let ratio = window.p99() / base;
-        let note = format!("{did}; {}; p99 {} us", window.note(), window.p99());
-        let name = format!("produce p99 while {what}, against alone");
-        report.row(name, "x", Target::AtMost(RATIO_MAX), vec![ratio], note);
-    };
-    row(
-        "segments are rolled",
-        &rolls,
-        format!("{rolled} segments of {} KiB", SMALL_SEGMENT_BYTES >> 10),
-    );
-    row("old segments are deleted", &deleting, deleted);
-    row("a topic is compacted", &compacting, compacted);
+    let notes: Vec<String> = bases.iter().map(Window::note).collect();
+    let p99s = bases.iter().map(Window::p99).collect();
+    report.row("produce p99, alone", "us", Target::None, p99s, notes.join(" | "));
+    rows.into_iter().for_each(|row| row.report(report));
     let enough = Target::CountAtLeast(f64::from(steady::PARTITIONS));
-    report.row("segments rolled meanwhile", "", enough, vec![rolled as f64], "one a partition");
+    report.row("segments rolled meanwhile", "", enough, rolled, "one a partition");
+    Ok(())
+}
+
+/// The load while a work goes on, and alone right behind it.
+fn beside_work(
+    steady: &mut Steady,
+    (alone, limits): ((Duration, Duration), (Duration, Duration)),
+    work: Work,
+    row: &mut Row,
+    bases: &mut Vec<Window>,
+) -> Result<()> {
+    let beside = steady.window(limits, || Ok(work.is_going_on()))?;
+    let did = work.join()?;
+    let behind = steady.window(alone, || Ok(false))?;
+    row.add(&bases[bases.len() - 1], &beside, &behind, &did);
+    bases.push(behind);
     Ok(())
 }
 
 /// Makes the topics, and writes what is to be deleted and compacted.
 fn prepare(plan: &Plan, broker: &Broker, admin: &mut Admin) -> Result<Topics> {
-    let old_segment = ((plan.gb * 1e9 / 20.0) as u64).clamp(16 << 20, 1 << 30);
+    let rounds = f64::from(plan.rounds);
+    let (old_gb, keyed_gb) = (plan.gb / rounds, plan.compact_gb / rounds);
+    let old_segment = ((old_gb * 1e9 / 20.0) as u64).clamp(16 << 20, 1 << 30);
     let stays = old_segment * u64::from(FILL_CONNECTIONS.unsigned_abs());
     let old_segment = old_segment.to_string();
-    let old = admin.create("life-old", FILL_CONNECTIONS, &[("segment.bytes", &old_segment)])?;
     // Closed segments, and one that is not, in each partition.
-    let segment = (plan.compact_gb * 1e9 / f64::from(FILL_CONNECTIONS) / 4.0) as u64;
+    let segment = (keyed_gb * 1e9 / f64::from(FILL_CONNECTIONS) / 4.0) as u64;
     let segment = segment.clamp(1 << 20, 256 << 20).to_string();
-    let keyed = admin.create("life-keyed", FILL_CONNECTIONS, &[("segment.bytes", &segment)])?;
     let live = admin.create("life-live", steady::PARTITIONS, &[])?;
     let small = SMALL_SEGMENT_BYTES.to_string();
     let small = [("segment.bytes", small.as_str())];
     let rolling = admin.create("life-rolling", steady::PARTITIONS, &small)?;
     let batch = fill::batch(3);
-    fill(broker.address, admin, &old, plan.gb + stays as f64 / 1e9, &[batch])?;
     let keys = |number| number * u64::from(fill::RECORDS);
     let batches: Vec<Batch> = (0..KEYED_BATCHES)
         .map(|number| Batch::keyed(fill::RECORDS, keys(number), fill::VALUE_BYTES, now_ms()))
         .collect();
-    fill(broker.address, admin, &keyed, plan.compact_gb, &batches)?;
+    let (mut old, mut keyed) = (Vec::new(), Vec::new());
+    for round in 0..plan.rounds {
+        let mut create = |name: &str, segment: &str| {
+            let name = format!("{name}-{round}");
+            admin.create(&name, FILL_CONNECTIONS, &[("segment.bytes", segment)])
+        };
+        let (to_delete, to_compact) =
+            (create("life-old", &old_segment)?, create("life-keyed", &segment)?);
+        let with_rest = old_gb + stays as f64 / 1e9;
+        fill(broker.address, admin, &to_delete, with_rest, std::slice::from_ref(&batch))?;
+        fill(broker.address, admin, &to_compact, keyed_gb, &batches)?;
+        old.push(to_delete);
+        keyed.push(to_compact);
+    }
     broker.settle(Duration::from_secs(2), Duration::from_secs(60))?;
     Ok(Topics { old, stays, keyed, live, rolling })
-}
-
-/// The load alone, between the works; the middle of its windows counts.
-fn add_bases(report: &mut Report, bases: &[Window]) -> f64 {
-    let mut p99s: Vec<f64> = bases.iter().map(Window::p99).collect();
-    let notes: Vec<String> = bases.iter().map(Window::note).collect();
-    report.row("produce p99, alone", "us", Target::None, p99s.clone(), notes.join("; "));
-    p99s.sort_unstable_by(f64::total_cmp);
-    (p99s[(p99s.len() - 1) / 2] + p99s[p99s.len() / 2]) / 2.0
 }
 
 /// Something that the broker does beside the load, ordered and watched by a thread of its own.
