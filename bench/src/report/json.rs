@@ -88,6 +88,7 @@ fn own(outcome: &Outcome, host: &Value, measured: &[&Interval]) -> Value {
     let seconds = measured.len() as f64 * plan.interval.as_secs_f64();
     let cpu = outcome.usage.broker_cpu_seconds();
     let each = |count: u64| cpu.filter(|_| count > 0).map(|cpu| cpu * 1e6 / count as f64);
+    let written = outcome.usage.device_bytes.filter(|_| total.bytes > 0);
     let per_cpu = |count: u64| cpu.filter(|cpu| *cpu > 0.0).map(|cpu| count as f64 / cpu);
     let mut due = Map::new();
     put_total(&mut due, "publishLatencyFromDue", 1000.0, &total.due);
@@ -112,6 +113,7 @@ fn own(outcome: &Outcome, host: &Value, measured: &[&Interval]) -> Value {
         "brokerCpuUsPerRequest": each(total.requests),
         "brokerCpuUsPerReadRecord": each(total.read_records),
         "readMbPerCpuSecond": per_cpu(total.read_bytes).map(|bytes| bytes / 1e6),
+        "deviceBytesPerByte": written.map(|bytes| bytes as f64 / total.bytes as f64),
         "usage": outcome.usage.json(),
         "usagePerInterval": usage,
         "checks": {

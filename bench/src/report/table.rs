@@ -62,7 +62,12 @@ pub fn table(outcome: &Outcome, driver: &str, host: &Value) -> String {
         row("client CPU", format!("{:.0} % of a core", cores * 100.0));
     }
     if let (Some(writes), Some(syncs)) = (usage.device_writes, usage.device_syncs) {
-        row("device", format!("{:.0} writes/s, {:.0} flushes/s", rate(writes), rate(syncs)));
+        // Whoever does not sync leaves some of it for later.
+        let bytes = usage.device_bytes.filter(|_| total.bytes > 0);
+        let each = bytes.map(|bytes| bytes as f64 / total.bytes as f64);
+        let each = each.map(|each| format!(", {each:.2} bytes written a byte produced"));
+        let each = each.unwrap_or_default();
+        row("device", format!("{:.0} writes/s, {:.0} flushes/s{each}", rate(writes), rate(syncs)));
     }
     out += &format!("{:>24}", "latency, ms");
     for (name, _) in SHOWN {
