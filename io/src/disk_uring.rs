@@ -1,15 +1,18 @@
-//! The real disk of one core: direct writes through the executor's ring, durable ones by a thread
-//! of the core's own, everything else that blocks through the helper pool.
+//! The real disk of one core: direct writes by threads of the core's own, everything else that blocks
+//! through the helper pool.
 //!
 //! | `storage.direct` | write | durable write (journal) | sync |
 //! |---|---|---|---|
-//! | true (the default) | ring, O_DIRECT | own thread, O_DIRECT and O_DSYNC | ring, fdatasync |
+//! | true (the default) | a writer, O_DIRECT | the committer, O_DIRECT and O_DSYNC | a writer, fdatasync |
 //! | false | pool, page cache | pool, write then fdatasync | pool, fdatasync |
 //!
-//! Why a thread for the journal: the ring is looked at only when the core has nothing runnable, so
-//! a busy core hands its write to the kernel late; a thread starts it at once. Measured in
-//! `runtime/README.md`; [`DURABLE_BY`] is the one place to change it.
+//! Why threads: the ring is looked at only when the core has nothing runnable, so a busy core hands its
+//! write to the kernel late; a thread starts it at once. What the ring cannot do without waiting, a
+//! sync or a write that makes a file longer, the kernel gives to threads all the same, and these get no
+//! CPU from a busy core before its turn is over. Measured in `runtime/README.md`; [`WRITTEN_BY`] is the
+//! one place to change it.
 
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -25,25 +28,52 @@ use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
 use crate::runtime::{JobError, Pool};
 use crate::units::FilePosition;
 
-/// Who makes a durable direct write.
+/// Who makes direct writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurableBy {
+pub enum WrittenBy {
     /// The executor's ring.
     Ring,
-    /// A thread for each core, which does nothing else.
-    Thread,
+    /// Threads for each core, which do nothing else: one for durable writes, [`WRITERS`] for others.
+    Threads,
 }
 
 /// The way that measured better.
-pub const DURABLE_BY: DurableBy = DurableBy::Thread;
+pub const WRITTEN_BY: WrittenBy = WrittenBy::Threads;
+
+/// Files that one core writes to, or syncs, at a time. Each open file has one of the threads, so that its
+/// writes, which the file system does one after the other, hold up those of no other.
+pub const WRITERS: usize = 8;
 
 /// The disk of one core. Clones share it; make one on each core.
 #[derive(Clone)]
 pub struct UringDisk {
     pool: Pool,
     direct: bool,
-    /// The thread for durable direct writes.
-    committer: Option<Pool>,
+    threads: Option<Rc<Threads>>,
+}
+
+/// The threads of [`WrittenBy::Threads`].
+struct Threads {
+    committer: Pool,
+    writers: Vec<Pool>,
+    /// Whose turn it is to get a file.
+    next: Cell<usize>,
+}
+
+impl Threads {
+    fn begin(pool: &Pool) -> io::Result<Threads> {
+        let writers = (0..WRITERS).map(|_| pool.companion("write")).collect::<io::Result<_>>()?;
+        Ok(Threads { committer: pool.companion("commit")?, writers, next: Cell::new(0) })
+    }
+
+    fn for_file(&self, how: DirectHow) -> &Pool {
+        if how.durable {
+            return &self.committer;
+        }
+        let next = self.next.get();
+        self.next.set((next + 1) % self.writers.len());
+        &self.writers[next]
+    }
 }
 
 impl UringDisk {
@@ -51,16 +81,16 @@ impl UringDisk {
     ///
     /// Errors: the system refuses a thread.
     pub fn new(pool: Pool, direct: bool) -> io::Result<UringDisk> {
-        UringDisk::with(pool, direct, DURABLE_BY)
+        UringDisk::with(pool, direct, WRITTEN_BY)
     }
 
     /// [`UringDisk::new`] with the choice open, for measurements.
-    pub fn with(pool: Pool, direct: bool, durable_by: DurableBy) -> io::Result<UringDisk> {
-        let committer = match durable_by {
-            DurableBy::Thread if direct => Some(pool.companion("commit")?),
-            DurableBy::Thread | DurableBy::Ring => None,
+    pub fn with(pool: Pool, direct: bool, written_by: WrittenBy) -> io::Result<UringDisk> {
+        let threads = match written_by {
+            WrittenBy::Threads if direct => Some(Rc::new(Threads::begin(&pool)?)),
+            WrittenBy::Threads | WrittenBy::Ring => None,
         };
-        Ok(UringDisk { pool, direct, committer })
+        Ok(UringDisk { pool, direct, threads })
     }
 
     async fn open_ring(&self, path: &Path, how: DirectHow) -> Result<DmaFile, DiskError> {
@@ -95,12 +125,14 @@ impl CoreDisk for UringDisk {
     }
 
     async fn open_direct(&self, path: &Path, how: DirectHow) -> Result<UringFile, DiskError> {
-        let backend = match &self.committer {
-            Some(committer) if how.durable => {
+        let backend = match &self.threads {
+            Some(threads) => {
                 let named = path.to_path_buf();
-                let open = move || FileDisk.open(&named, open_how(how).direct().durable());
+                let as_told = open_how(how).direct();
+                let as_told = if how.durable { as_told.durable() } else { as_told };
+                let open = move || FileDisk.open(&named, as_told);
                 let file = Arc::new(job(&self.pool, DiskOp::Open, path, open).await?);
-                Backend::Thread { file, committer: committer.clone() }
+                Backend::Thread { file, thread: threads.for_file(how).clone() }
             }
             _ if self.direct => Backend::Ring(Rc::new(self.open_ring(path, how).await?)),
             _ => {
@@ -124,11 +156,11 @@ impl CoreDisk for UringDisk {
         let path = &file.path;
         match (&file.backend, buf.0) {
             (Backend::Ring(ring), Memory::Ring(buf)) => write_ring(ring, buf.0, at, path).await,
-            (Backend::Thread { file, committer }, Memory::Ring(buf)) => {
+            (Backend::Thread { file, thread }, Memory::Ring(buf)) => {
                 let file = file.clone();
                 // The closure takes the buffer as the whole that may be sent.
                 let write = move || file.write_at(HeapBuf::bytes(&buf), at);
-                job(committer, DiskOp::Write, path, write).await
+                job(thread, DiskOp::Write, path, write).await
             }
             (Backend::Cached { file, durable }, Memory::Plain(buf)) => {
                 let (file, durable) = (file.clone(), *durable);
@@ -147,7 +179,11 @@ impl CoreDisk for UringDisk {
             Backend::Ring(ring) => {
                 ring.fdatasync().await.map_err(|error| told(&error, DiskOp::Sync, &file.path))
             }
-            Backend::Thread { file: real, .. } | Backend::Cached { file: real, .. } => {
+            Backend::Thread { file: real, thread: pool } => {
+                let real = real.clone();
+                job(pool, DiskOp::Sync, &file.path, move || real.sync_data()).await
+            }
+            Backend::Cached { file: real, .. } => {
                 let real = real.clone();
                 job(&self.pool, DiskOp::Sync, &file.path, move || real.sync_data()).await
             }
@@ -212,7 +248,7 @@ pub struct UringFile {
 #[derive(Clone)]
 enum Backend {
     Ring(Rc<DmaFile>),
-    Thread { file: Arc<RealFile>, committer: Pool },
+    Thread { file: Arc<RealFile>, thread: Pool },
     Cached { file: Arc<RealFile>, durable: bool },
 }
 

@@ -13,10 +13,10 @@ where
     F: FnOnce(UringDisk, std::path::PathBuf) -> Fut + Send + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
 {
-    with_disk_by(direct, DURABLE_BY, body);
+    with_disk_by(direct, WRITTEN_BY, body);
 }
 
-fn with_disk_by<F, Fut>(direct: bool, by: DurableBy, body: F)
+fn with_disk_by<F, Fut>(direct: bool, by: WrittenBy, body: F)
 where
     F: FnOnce(UringDisk, std::path::PathBuf) -> Fut + Send + Clone + 'static,
     Fut: Future<Output = ()> + 'static,
@@ -61,8 +61,8 @@ async fn write_and_read_back(disk: UringDisk, dir: std::path::PathBuf) {
 
 #[test]
 fn direct_writes_are_in_the_file_whole() {
-    with_disk_by(true, DurableBy::Ring, write_and_read_back);
-    with_disk_by(true, DurableBy::Thread, write_and_read_back);
+    with_disk_by(true, WrittenBy::Ring, write_and_read_back);
+    with_disk_by(true, WrittenBy::Threads, write_and_read_back);
 }
 
 #[test]
@@ -240,7 +240,7 @@ async fn work(rest: Duration, until: crate::runtime::Stop) {
 
 async fn write_in_turns(pool: Pool, path: std::path::PathBuf, size: usize) -> [Vec<Duration>; 2] {
     let mut ways = Vec::new();
-    for by in [DurableBy::Ring, DurableBy::Thread] {
+    for by in [WrittenBy::Ring, WrittenBy::Threads] {
         let disk = UringDisk::with(pool.clone(), true, by).unwrap();
         let file = disk.open_direct(&path, DURABLE).await.unwrap();
         ways.push((disk, file));

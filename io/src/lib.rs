@@ -88,7 +88,7 @@ pub mod runtime;
 /// Sockets of the cores: listeners, connections, file ranges sent without copying.
 pub mod net;
 
-/// The real disk of one core: direct writes through the ring, blocking work on the helper pool.
+/// The real disk of one core: direct writes by its own threads, other blocking work on the helper pool.
 pub mod disk_uring;
 
 mod read_ahead;

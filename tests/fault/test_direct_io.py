@@ -1,10 +1,9 @@
 """What strace and /proc see of the data path: direct, durable journal writes, and sendfile.
 
 The journal and the segments are open with O_DIRECT and the journal with O_DSYNC
-(/proc/PID/fdinfo: the segment files are opened and written through io_uring, which
-strace does not see); each commit round is one pwrite64 to the journal; a fetch of what
-is no longer in memory is sent from the segment file by sendfile, and one of the tail is
-not.
+(/proc/PID/fdinfo); each commit round is one pwrite64 to the journal; large runs are
+whole blocks to the segment and a sync of it; a fetch of what is no longer in memory is
+sent from the segment file by sendfile, and one of the tail is not.
 """
 
 import glob
@@ -92,7 +91,13 @@ def test_journal_and_segments_are_written_past_the_page_cache(make_broker, strac
         for path, found in flags.items():
             assert all(f & O_DIRECT and f & O_DSYNC for f in found), f"{path} is open with {[oct(f) for f in found]}"
         # A large run goes straight to the segment.
+        trace = strace(broker, "pwrite64", "fdatasync")
         produce_many(connection, Ledger(), "direct", 0, 200, records=20, value_bytes=10_000)
+        segment = [(name, result) for name, words, result in trace.calls() if ".log>" in words]
+        written = [result for name, result in segment if name == "pwrite64"]
+        assert sum(written) >= 30_000_000, f"40 MB were sent, and {sum(written)} bytes written to the segment"
+        assert all(result > 0 and result % 4096 == 0 for result in written), f"not whole blocks: {written}"
+        assert ("fdatasync", 0) in segment, f"the segment is not synced: {segment}"
         flags = {path: found for path, found in open_flags(broker, ".log").items() if "/topics/" in path}
         assert flags, "no segment file is open for writing"
         for path, found in flags.items():

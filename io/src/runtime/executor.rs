@@ -299,7 +299,7 @@ where
     let main = move || async move {
         let queues = Queues::create();
         QUEUES.set(Some(queues));
-        super::os::take_short_turns();
+        super::os::take_short_turns(super::os::Turns::Short);
         let attached = wake::attach(line);
         let pump = spawn(Queue::Commit, wake::pump());
         // Older kernels cannot: then the helpers stay on this CPU.

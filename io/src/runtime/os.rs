@@ -75,10 +75,10 @@ pub fn give_way() {
 ///
 /// Errors are not told: where the system refuses, the thread waits its turn as others do.
 #[expect(unsafe_code, reason = "sched_setattr has no wrapper in std")]
-pub fn take_short_turns() {
+pub fn take_short_turns(turns: Turns) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
-        runtime: SHORT_TURN_NS,
+        runtime: turns as u64,
         ..SchedAttr::default()
     };
     // SAFETY: the pointer is valid for the size that the struct states, and the kernel only reads
@@ -115,8 +115,15 @@ struct SchedAttr {
 
 const _: () = assert!(size_of::<SchedAttr>() == 48);
 
-/// The shortest that Linux knows.
-const SHORT_TURN_NS: u64 = 100_000;
+/// How short the turns of a thread are, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Turns {
+    /// The shortest that Linux knows: for threads that work for some microseconds and then wait.
+    Shortest = 100_000,
+    /// For a core: shorter than those of others, and longer than those of the threads that it has write.
+    Short = 400_000,
+}
 
 /// A limit of the process: what holds now, and how far it may be raised without rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

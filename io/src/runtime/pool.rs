@@ -82,7 +82,7 @@ impl Pool {
                     let _ = os::set_affinity(&cpus);
                     match manner {
                         Manner::Usual => {}
-                        Manner::ComesFirst => os::take_short_turns(),
+                        Manner::ComesFirst => os::take_short_turns(os::Turns::Shortest),
                         Manner::ComesSecond => os::come_second(),
                         Manner::GivesWay => os::give_way(),
                     }
