@@ -431,7 +431,7 @@ const STEPS_OWED: u32 = 128;
 fn rest_behind(took: Duration, bytes_written: u64) -> Duration {
     let written = Duration::from_micros(bytes_written * 1_000_000 / WRITTEN_PER_SECOND);
     // A step that took longer than some milliseconds had to wait for others, and was its own rest.
-    (took * 2).min(REST_MAX).max(written)
+    (took * 3).min(REST_MAX).max(written)
 }
 
 const REST_MAX: Duration = Duration::from_millis(20);
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn pass_rests_for_what_it_took_of_the_device() {
         let ms = Duration::from_millis;
-        assert_eq!(rest_behind(ms(1), 0), ms(2));
+        assert_eq!(rest_behind(ms(1), 0), ms(3));
         assert_eq!(rest_behind(ms(300), 0), REST_MAX, "it stood still");
         assert_eq!(rest_behind(ms(1), WRITTEN_PER_SECOND / 4), ms(250));
     }
