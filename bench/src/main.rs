@@ -27,8 +27,8 @@ millstream-bench run [--workload NAME|FILE[,..]] [--driver FILE] [--out DIR] [--
                      [--warm-up S] [--seconds S] [--interval S]
 millstream-bench compare A.json B.json
 millstream-bench workloads
-millstream-bench life [--gb N] [--compact-gb N] [--rate REQUESTS] [--seconds S] [--assert]
-                      [--broker PATH] [--data DIR] [--out JSON]
+millstream-bench life [--gb N] [--compact-gb N] [--rounds N] [--rate REQUESTS] [--seconds S]
+                      [--assert] [--broker PATH] [--data DIR] [--out JSON]
 millstream-bench limits [--only fetch,produce,memory,backfill] [--gb N] [--backlog-gb N]
                         [--rate REQUESTS] [--seconds S] [--windows N] [--quick] [--assert]
                         [--broker PATH] [--data DIR] [--out JSON]
