@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use crate::run::Outcome;
+use crate::run::{Outcome, Stats};
 
 const SHOWN: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
@@ -69,7 +69,11 @@ pub fn table(outcome: &Outcome, driver: &str, host: &Value) -> String {
         let each = each.unwrap_or_default();
         row("device", format!("{:.0} writes/s, {:.0} flushes/s{each}", rate(writes), rate(syncs)));
     }
-    out += &format!("{:>24}", "latency, ms");
+    out + &latencies(total) + &verdict(outcome)
+}
+
+fn latencies(total: &Stats) -> String {
+    let mut out = format!("{:>24}", "latency, ms");
     for (name, _) in SHOWN {
         out += &format!("{name:>11}");
     }
@@ -81,7 +85,7 @@ pub fn table(outcome: &Outcome, driver: &str, host: &Value) -> String {
     ] {
         out += &line(name, histogram);
     }
-    out + &verdict(outcome)
+    out
 }
 
 fn line(name: &str, histogram: &Histogram<u64>) -> String {
