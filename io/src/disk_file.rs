@@ -11,7 +11,7 @@ use std::{io, mem};
 use crate::aligned::AlignedBuf;
 use crate::disk::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, Entry, EntryKind, OpenHow};
 use crate::last_written::modified;
-use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
+use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64, READ_AHEAD_PIECE_BYTES, READ_PIECE_BYTES};
 use crate::units::{FilePosition, TimestampMs, bytes_u64};
 
 /// The machine's file systems. Holds nothing; every clone is the same.
@@ -122,7 +122,8 @@ impl DiskFile for RealFile {
         self.check_direct(buf, at);
         let mut done = 0;
         while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], at.add_len(done).get()) {
+            let piece = self.piece(buf.len() - done);
+            match self.file.read_at(&mut buf[done..done + piece], at.add_len(done).get()) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -150,7 +151,12 @@ impl DiskFile for RealFile {
     }
 
     fn begin_read(&self, at: FilePosition, len: u64) {
-        self.advise(at, len, libc::POSIX_FADV_WILLNEED);
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(READ_AHEAD_PIECE_BYTES);
+            self.advise(at.add(done), piece, libc::POSIX_FADV_WILLNEED);
+            done += piece;
+        }
     }
 
     fn begin_write_back(&self, at: FilePosition, len: u64) {
@@ -228,6 +234,11 @@ impl RealFile {
     /// The descriptor, for `sendfile` and residency questions; valid while this file lives.
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+
+    /// How much of `len` bytes one call reads: of a file in the page cache a little at a time.
+    fn piece(&self, len: usize) -> usize {
+        if self.direct { len } else { len.min(READ_PIECE_BYTES) }
     }
 
     fn error(&self, error: &io::Error, op: DiskOp) -> DiskError {

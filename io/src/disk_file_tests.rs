@@ -22,6 +22,18 @@ fn file_keeps_what_is_written_and_says_where_it_ends() {
 }
 
 #[test]
+fn read_of_many_pieces_is_whole_up_to_the_end_of_the_file() {
+    let dir = dir();
+    let file = FileDisk.open(&dir.path().join("file"), OpenHow::CREATE).unwrap();
+    let written: Vec<u8> = (0..3 * READ_PIECE_BYTES + 77).map(|i| (i % 251) as u8).collect();
+    file.write_at(&written, FilePosition::ZERO).unwrap();
+    let mut buf = vec![0; written.len() + READ_PIECE_BYTES];
+    assert_eq!(file.read_at(&mut buf, FilePosition::new(5)).unwrap(), written.len() - 5);
+    assert_eq!(buf[..written.len() - 5], written[5..]);
+    file.begin_read(FilePosition::new(5), READ_AHEAD_PIECE_BYTES * 2 + 1);
+}
+
+#[test]
 fn errors_are_typed_and_name_the_path() {
     let dir = dir();
     let missing = dir.path().join("missing");

@@ -103,6 +103,14 @@ pub const STATE_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Piece size of sequential reads: recovery scans, verification, copies.
 pub const SCAN_CHUNK_BYTES: usize = 1024 * 1024;
 
+/// Bytes that a helper thread reads of a file with one system call. Kernels that are built for servers
+/// do not take the CPU from a thread within one, and the core that shares it waits that long.
+pub const READ_PIECE_BYTES: usize = 32 * 1024;
+
+/// Bytes that a helper thread has the system begin to read with one call; see [`READ_PIECE_BYTES`].
+/// Smaller ones would be smaller requests to the device.
+pub const READ_AHEAD_PIECE_BYTES: u64 = 256 * 1024;
+
 /// How far behind damage recovery looks for valid batches before it calls the rest a torn tail.
 ///
 /// A crash tears at most what was not yet synced: one checkpoint interval and one largest batch.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::socket::read_at;
+use crate::limits::{READ_AHEAD_PIECE_BYTES, READ_PIECE_BYTES};
 use crate::runtime::limits::PREFETCH_AHEAD;
 
 /// Whether the kernel has cachestat(2) (Linux 6.5). Without it every range counts as absent.
@@ -49,14 +50,20 @@ pub fn is_resident(file: BorrowedFd<'_>, pos: u64, len: u64) -> bool {
 /// for helper threads only. A range behind the end of the file is no error; the send finds out.
 #[expect(unsafe_code, reason = "posix_fadvise has no wrapper")]
 pub fn prefetch(file: BorrowedFd<'_>, pos: u64, len: u64) -> io::Result<()> {
-    let ahead = len.saturating_add(PREFETCH_AHEAD).min(i64::MAX as u64 - 1) as i64;
-    if let Ok(start) = i64::try_from(pos) {
+    let ahead = len.saturating_add(PREFETCH_AHEAD);
+    for begun in (0..ahead).step_by(READ_AHEAD_PIECE_BYTES as usize) {
+        let piece = (ahead - begun).min(READ_AHEAD_PIECE_BYTES);
+        let (Some(Ok(start)), Ok(piece)) =
+            (pos.checked_add(begun).map(i64::try_from), i64::try_from(piece))
+        else {
+            break;
+        };
         // SAFETY: takes three numbers and a descriptor that `file` keeps open; it is advice, so
         // its failure is not one of ours.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, ahead, libc::POSIX_FADV_WILLNEED) };
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, piece, libc::POSIX_FADV_WILLNEED) };
     }
     // The advice does not wait. Reading does, and puts the pages in memory for whoever is next.
-    let mut scratch = vec![0; SCRATCH.min(usize::try_from(len).unwrap_or(SCRATCH))];
+    let mut scratch = vec![0; READ_PIECE_BYTES.min(usize::try_from(len).unwrap_or(usize::MAX))];
     let mut done = 0;
     while done < len {
         let piece = (len - done).min(scratch.len() as u64) as usize;
@@ -72,7 +79,6 @@ pub fn prefetch(file: BorrowedFd<'_>, pos: u64, len: u64) -> io::Result<()> {
 
 const SYS_CACHESTAT: libc::c_long = 451; // The same on every architecture.
 const PAGE: u64 = 4096;
-const SCRATCH: usize = 256 << 10;
 
 #[repr(C)]
 struct CacheRange {
