@@ -16,8 +16,8 @@ use futures_lite::io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
 use super::socket::{self, Direction, Switch};
-use crate::runtime::limits::{PUMP_BYTES, READ_ROOM_MIN};
-use crate::runtime::{Breather, checkpoint};
+use crate::runtime::limits::{BULK_BYTES, PUMP_BYTES, READ_ROOM_MIN};
+use crate::runtime::{Breather, Turn, checkpoint};
 
 /// How connections are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,17 +204,27 @@ impl WriteHalf {
         more: More,
     ) -> Result<(), ConnError> {
         skip_empty(pieces);
+        let mut left: usize = pieces.iter().map(Bytes::len).sum();
         while !pieces.is_empty() {
+            let turn = if left < BULK_BYTES { None } else { Some(Turn::begin().await) };
             let sent = match socket::send(self.shared.fd(), pieces.iter(), more == More::Follows) {
                 Ok(sent) => sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.send_and_wait(&pieces[0]).await?
+                    drop(turn);
+                    let sent = self.send_and_wait(&pieces[0]).await?;
+                    advance(pieces, sent);
+                    left -= sent;
+                    continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnError::from_io(error)),
             };
             advance(pieces, sent);
-            self.breather.after(sent).await;
+            left -= sent;
+            match turn {
+                Some(turn) => turn.end(sent).await,
+                None => self.breather.after(sent).await,
+            }
         }
         Ok(())
     }
@@ -269,10 +279,6 @@ impl WriteHalf {
             }
             Err(error) => Err(ConnError::from_io(error)),
         }
-    }
-
-    pub(super) async fn breathe_after(&mut self, bytes: usize) {
-        self.breather.after(bytes).await;
     }
 }
 

@@ -15,7 +15,7 @@ use super::conn::{ConnError, WriteHalf};
 use super::residency::{is_resident, prefetch};
 use super::socket;
 use crate::runtime::limits::{PUMP_BYTES, SENDFILE_PIECE};
-use crate::runtime::{JobError, Pool};
+use crate::runtime::{JobError, Pool, Turn};
 
 /// Bytes `[pos, pos + len)` of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct FileRange {
 }
 
 impl WriteHalf {
-    /// Sends a range of `file`. Waits while the peer does not read; breathes behind each piece.
+    /// Sends a range of `file`. Waits while the peer does not read, and for its turn before each piece.
     /// Only bytes that no one changes any more may be sent so.
     ///
     /// Errors: the connection broke or stalled; the file is shorter than the range or unreadable.
@@ -43,22 +43,22 @@ impl WriteHalf {
         while left.len > 0 {
             let piece = left.len.min(SENDFILE_PIECE as u64);
             warm(file, left.pos, piece, pool).await?;
-            let sent = self.send_piece(&**file, left.pos, piece as usize).await?;
+            let turn = Turn::begin().await;
+            let mut sent = self.send_ready(&**file, left.pos, piece as usize)?;
+            turn.end(sent).await;
+            if sent < piece as usize {
+                let at = left.pos + sent as u64;
+                sent += self.pump(&**file, at, piece as usize - sent).await?;
+            }
+            // The pages are looked at again: they may have left memory meanwhile.
             left.pos += sent as u64;
             left.len -= sent as u64;
-            self.breathe_after(sent).await;
         }
         Ok(())
     }
 
-    /// Sends some of a warm piece: all the socket takes at once, then one bite that waits. The
-    /// caller looks at the pages again after a wait: they may have left memory meanwhile.
-    async fn send_piece(
-        &mut self,
-        file: &impl AsFd,
-        pos: u64,
-        len: usize,
-    ) -> Result<usize, SendFileError> {
+    /// Sends what the socket takes of a warm piece.
+    fn send_ready(&self, file: &impl AsFd, pos: u64, len: usize) -> Result<usize, SendFileError> {
         let mut sent = 0;
         while sent < len {
             let at = pos + sent as u64;
@@ -66,9 +66,7 @@ impl WriteHalf {
                 Ok(0) => return Err(SendFileError::Truncated { at }),
                 Ok(more) => sent += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(sent + self.pump(file, at, len - sent).await?);
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(sent),
                 Err(error) => return Err(SendFileError::of_either(error, at)),
             }
         }

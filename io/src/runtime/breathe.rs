@@ -20,7 +20,7 @@ pub async fn breathe() {
 /// goes on at once. Reads the clock. Reading from a connection and receiving from a mailbox pass
 /// here by themselves; other loops that may always find their next item ready should too.
 pub async fn checkpoint() {
-    if stale(Instant::now()) {
+    if is_stale(Instant::now()) {
         breathe().await;
     }
 }
@@ -40,7 +40,7 @@ impl Breather {
     /// Accounts one step of `bytes` (0 for work that is not measured in bytes) and breathes when
     /// it is time. Call it once per piece or per batch, never per record: it reads the clock.
     pub async fn after(&mut self, bytes: usize) {
-        if self.full(bytes) || stale(Instant::now()) {
+        if self.full(bytes) || is_stale(Instant::now()) {
             self.bytes = 0;
             breathe().await;
         }
@@ -58,7 +58,7 @@ pub(super) fn looked() {
 }
 
 /// Whether the last look is too long ago. The first question of a thread begins the count.
-fn stale(now: Instant) -> bool {
+pub(super) fn is_stale(now: Instant) -> bool {
     match LAST_LOOK.get() {
         Some(last) => now.saturating_duration_since(last) >= BREATHE_AFTER,
         None => {
@@ -87,11 +87,11 @@ mod tests {
         assert!(!breather.full(BREATHE_BYTES - 1));
         assert!(breather.full(1));
         let now = Instant::now();
-        assert!(!stale(now), "the first question begins the count");
-        assert!(!stale(now + BREATHE_AFTER / 2));
-        assert!(stale(now + BREATHE_AFTER));
+        assert!(!is_stale(now), "the first question begins the count");
+        assert!(!is_stale(now + BREATHE_AFTER / 2));
+        assert!(is_stale(now + BREATHE_AFTER));
         looked();
-        assert!(!stale(Instant::now()));
+        assert!(!is_stale(Instant::now()));
     }
 
     /// Two tasks that wake each other without end would keep the executor from its timers; with

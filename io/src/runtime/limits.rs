@@ -40,6 +40,13 @@ pub const LOG_SITE_WINDOW: Duration = Duration::from_secs(10);
 /// Bytes that a loop may handle before it must breathe (see `runtime::breathe`).
 pub const BREATHE_BYTES: usize = 256 << 10;
 
+/// Connections of one core that send much at the same time, between two looks at its rings. More wait
+/// for their turn. With one the core would be idle while it breathes.
+pub const BULK_TURNS: usize = 2;
+
+/// Bytes from which on a connection waits for a turn to send them.
+pub const BULK_BYTES: usize = 64 << 10;
+
 /// Work that a loop may do before it must breathe.
 pub const BREATHE_AFTER: Duration = Duration::from_micros(200);
 

@@ -5,6 +5,7 @@
 //! `executor`, in the sockets of `net` and in `disk_uring`, so that another can take its place.
 
 mod breathe;
+mod bulk;
 pub mod cpus;
 mod executor;
 mod inbox;
@@ -33,5 +34,6 @@ pub use pool::{JobError, Pool};
 pub use stall::{Pulse, StallEvent, StallMonitor};
 pub use stop::{Gate, GateClosed, Pass, StillInside, Stop, Stopped};
 
+pub(crate) use bulk::Turn;
 pub(crate) use os::pause_thread;
 pub(crate) use wake::beat;
