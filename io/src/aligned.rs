@@ -1,7 +1,7 @@
 //! Block-aligned memory for direct reads and writes of the blocking disks.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
 
 use crate::limits::BLOCK_BYTES;
 
@@ -34,9 +34,39 @@ impl AlignedBuf {
     /// # Panics
     /// When `bytes` is empty.
     pub fn padded(bytes: &[u8]) -> AlignedBuf {
-        let mut buf = AlignedBuf::zeroed(bytes.len().next_multiple_of(BLOCK_BYTES));
-        buf.as_mut()[..bytes.len()].copy_from_slice(bytes);
-        buf
+        AlignedBuf::of(&[bytes])
+    }
+
+    /// A buffer that holds the bytes of `slices`, one behind the other, filled up with zeros to a whole
+    /// number of blocks.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn of(slices: &[&[u8]]) -> AlignedBuf {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        let len = bytes.next_multiple_of(BLOCK_BYTES);
+        let layout = layout_of(len);
+        // SAFETY: the layout has a size above zero, as `layout_of` asserts.
+        #[expect(unsafe_code, reason = "zeroing first would cost as much as the copy")]
+        let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let mut done = 0;
+        for slice in slices {
+            // SAFETY: `done` and the slice's length add up to at most `bytes`, within the allocation;
+            // nobody else has a reference into it yet.
+            #[expect(unsafe_code, reason = "the memory is not initialised before")]
+            unsafe {
+                ptr::copy_nonoverlapping(slice.as_ptr(), start.as_ptr().add(done), slice.len());
+            }
+            done += slice.len();
+        }
+        // SAFETY: `[done, len)` is the rest of the allocation; with it all of `len` is initialised.
+        #[expect(unsafe_code, reason = "the memory is not initialised before")]
+        unsafe {
+            ptr::write_bytes(start.as_ptr().add(done), 0, len - done);
+        }
+        AlignedBuf { start, len }
     }
 }
 
@@ -74,8 +104,8 @@ impl AsMut<[u8]> for AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
-        #[expect(unsafe_code, reason = "the other half of alloc_zeroed")]
+        // SAFETY: `start` came from the allocator with this very layout and is freed once.
+        #[expect(unsafe_code, reason = "the other half of the allocation")]
         unsafe {
             dealloc(self.start.as_ptr(), layout_of(self.len));
         }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, DiskErrorKind, DiskOp};
 
+use crate::gather::Gather;
 use crate::units::{FilePosition, TimestampMs};
 
 /// How to open a file. Start from one of the three constructors and add.
@@ -231,6 +232,22 @@ pub trait CoreDisk: Clone + 'static {
         buf: Self::Buf,
         at: FilePosition,
     ) -> impl Future<Output = Result<(), DiskError>>;
+
+    /// Writes all of `gather` at `at`, which must be a block boundary. A disk that cannot write from
+    /// several places copies it.
+    fn write_gathered(
+        &self,
+        file: &Self::File,
+        gather: Gather,
+        at: FilePosition,
+    ) -> impl Future<Output = Result<(), DiskError>> {
+        async move {
+            let mut buf = self.alloc(gather.len());
+            gather.copy_to(buf.as_mut());
+            drop(gather);
+            self.write_at(file, buf, at).await
+        }
+    }
 
     /// Makes what was written to `file` durable (fdatasync). A failure is final, as for
     /// [`DiskFile::sync_data`].

@@ -138,8 +138,7 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, buf: &[u8], at: FilePosition) -> Result<(), DiskError> {
-        self.check_direct(buf, at);
-        self.file.write_all_at(buf, at.get()).map_err(|e| self.error(&e, DiskOp::Write))
+        self.write_slices_at(&[buf], at)
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {
@@ -221,6 +220,42 @@ impl AsFd for RealFile {
 }
 
 impl RealFile {
+    /// Writes all of `slices` at `at`, one behind the other. Of a direct write that the system cuts
+    /// short, as on a disk that is just getting full, the rest is written again from a block boundary;
+    /// then the cause shows as an error. (pwritev(2))
+    ///
+    /// # Errors
+    /// [`DiskErrorKind::Full`], or any other of a write.
+    ///
+    /// # Panics
+    /// When the file was opened for direct writes and one of them is not in blocks.
+    pub fn write_slices_at(&self, slices: &[&[u8]], at: FilePosition) -> Result<(), DiskError> {
+        let mut len = 0;
+        for slice in slices {
+            self.check_direct(slice, at.add_len(len));
+            len += slice.len();
+        }
+        let mut done = 0;
+        while done < len {
+            let written = match write_some(self.file.as_raw_fd(), slices, done, at) {
+                Ok(written) => written,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(self.error(&e, DiskOp::Write)),
+            };
+            let is_whole = done + written == len;
+            let kept = if self.direct && !is_whole {
+                written / BLOCK_BYTES * BLOCK_BYTES
+            } else {
+                written
+            };
+            if kept == 0 {
+                return Err(DiskError::new(DiskErrorKind::Full, DiskOp::Write, &self.path));
+            }
+            done += kept;
+        }
+        Ok(())
+    }
+
     fn advise(&self, at: FilePosition, len: u64, what: libc::c_int) {
         let (Ok(at), Ok(len)) = (i64::try_from(at.get()), i64::try_from(len)) else { return };
         let fd = self.file.as_raw_fd();
@@ -255,6 +290,33 @@ impl RealFile {
         }
     }
 }
+
+/// One write of what is behind byte `done` of `slices`, whose first byte is to stand at `at`.
+fn write_some(fd: RawFd, slices: &[&[u8]], done: usize, at: FilePosition) -> io::Result<usize> {
+    let position = libc::off_t::try_from(at.add_len(done).get())
+        .map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    let mut skip = done;
+    let mut vector = Vec::with_capacity(slices.len().min(VECTOR_MAX));
+    for slice in slices {
+        let left = slice.get(skip..).unwrap_or_default();
+        skip -= slice.len() - left.len();
+        if !left.is_empty() && vector.len() < VECTOR_MAX {
+            vector.push(libc::iovec {
+                iov_base: left.as_ptr().cast_mut().cast(),
+                iov_len: left.len(),
+            });
+        }
+    }
+    let count = vector.len() as libc::c_int;
+    // SAFETY: each of the `count` entries describes a slice that is borrowed over the call, and the
+    // kernel only reads them.
+    #[expect(unsafe_code, reason = "the standard library has no pwritev")]
+    let written = unsafe { libc::pwritev(fd, vector.as_ptr(), count, position) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// Parts of one write, at most (IOV_MAX). What is more follows with the next.
+const VECTOR_MAX: usize = 1024;
 
 fn kind_of(kind: fs::FileType) -> EntryKind {
     if kind.is_file() {

@@ -34,6 +34,25 @@ fn read_of_many_pieces_is_whole_up_to_the_end_of_the_file() {
 }
 
 #[test]
+fn write_that_was_cut_short_goes_on_where_it_is_told() {
+    let dir = dir();
+    let file = FileDisk.open(&dir.path().join("file"), OpenHow::CREATE).unwrap();
+    let slices: [&[u8]; 4] = [b"abc", b"", b"defgh", b"ij"];
+    file.write_at(&[b'.'; 12], FilePosition::ZERO).unwrap();
+    let at = FilePosition::new(2);
+    for (done, expected) in [(9, "...........j"), (3, ".....defghij"), (0, "..abcdefghij")] {
+        assert_eq!(write_some(file.raw_fd(), &slices, done, at).unwrap(), 10 - done);
+        let mut found = [0; 12];
+        file.read_at(&mut found, FilePosition::ZERO).unwrap();
+        assert_eq!(std::str::from_utf8(&found).unwrap(), expected);
+    }
+    file.write_slices_at(&[], at).unwrap();
+    let many: Vec<&[u8]> = std::iter::repeat_n(&b"xy"[..], VECTOR_MAX + 3).collect();
+    file.write_slices_at(&many, FilePosition::ZERO).unwrap();
+    assert_eq!(file.len().unwrap(), 2 * bytes_u64(many.len()));
+}
+
+#[test]
 fn errors_are_typed_and_name_the_path() {
     let dir = dir();
     let missing = dir.path().join("missing");

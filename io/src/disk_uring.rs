@@ -24,6 +24,7 @@ use glommio::io::{DmaBuffer, DmaFile, OpenOptions};
 use crate::aligned::AlignedBuf;
 use crate::disk::{CoreDisk, DirectHow, Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow};
 use crate::disk_file::{FileDisk, RealFile};
+use crate::gather::Gather;
 use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
 use crate::runtime::{JobError, Pool};
 use crate::units::FilePosition;
@@ -171,6 +172,31 @@ impl CoreDisk for UringDisk {
                 job(&self.pool, DiskOp::Write, path, write).await
             }
             _ => unreachable!("a buffer and a file of one disk are of one kind"),
+        }
+    }
+
+    async fn write_gathered(
+        &self,
+        file: &UringFile,
+        gather: Gather,
+        at: FilePosition,
+    ) -> Result<(), DiskError> {
+        let path = &file.path;
+        match &file.backend {
+            Backend::Thread { file, thread } => {
+                let file = file.clone();
+                let write = move || {
+                    let slices: Vec<&[u8]> = gather.slices().collect();
+                    file.write_slices_at(&slices, at)
+                };
+                job(thread, DiskOp::Write, path, write).await
+            }
+            Backend::Ring(_) | Backend::Cached { .. } => {
+                let mut buf = self.alloc(gather.len());
+                gather.copy_to(buf.as_mut());
+                drop(gather);
+                self.write_at(file, buf, at).await
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::*;
 use crate::net::testing::pattern;
 use crate::runtime::{Core, CoreSetup, Queue, affinity, now, run_alone, sleep, spawn, start};
@@ -68,6 +70,32 @@ fn direct_writes_are_in_the_file_whole() {
 #[test]
 fn buffered_writes_are_in_the_file_whole() {
     with_disk(false, write_and_read_back);
+}
+
+/// Pieces that lie as in the file, and others, and an end within a block.
+async fn gather_and_read_back(disk: UringDisk, dir: std::path::PathBuf) {
+    let path = dir.join("file");
+    let file = disk.open_direct(&path, HOW).await.unwrap();
+    let bytes = Bytes::from(pattern(7, 500_000));
+    let lead = bytes.as_ptr().align_offset(BLOCK_BYTES);
+    let cuts = [lead..lead + 100_000, lead + 100_000..lead + 300_003, lead + 9..lead + 150_000];
+    let pieces: Vec<Bytes> = cuts.iter().map(|cut| bytes.slice(cut.clone())).collect();
+    let gather = Gather::of(&pieces);
+    assert!(gather.shared_bytes() > 280_000 && gather.slices().count() > 3);
+    let at = FilePosition::ZERO.add_len(2 * BLOCK_BYTES);
+    disk.write_gathered(&file, gather, at).await.unwrap();
+    disk.close(file).await.unwrap();
+    let mut expected = vec![0; 2 * BLOCK_BYTES];
+    pieces.iter().for_each(|piece| expected.extend_from_slice(piece));
+    expected.resize(expected.len().next_multiple_of(BLOCK_BYTES), 0);
+    assert!(std::fs::read(&path).unwrap() == expected);
+}
+
+#[test]
+fn gathered_writes_are_in_the_file_whole() {
+    with_disk_by(true, WrittenBy::Ring, gather_and_read_back);
+    with_disk_by(true, WrittenBy::Threads, gather_and_read_back);
+    with_disk(false, gather_and_read_back);
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub mod time_index;
 
 /// Block-aligned memory for direct transfers of the blocking disks.
 pub mod aligned;
+pub mod gather;
 
 /// The traits over a disk (blocking and per core) and the typed error they answer with.
 pub mod disk;

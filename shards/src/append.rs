@@ -2,7 +2,8 @@
 
 use millstream_io::batch::{CheckedBatch, EndMarker, TimestampType, stamp};
 use millstream_io::units::{
-    LeaderEpoch, Offset, ProducerStamp, SegmentId, TimestampMs, TopicPartition, bytes_u64,
+    FilePosition, LeaderEpoch, Offset, ProducerStamp, SegmentId, TimestampMs, TopicPartition,
+    bytes_u64,
 };
 
 use crate::group_commit::Due;
@@ -241,7 +242,11 @@ impl PartitionLog {
 
     /// Copies, stamps, indexes.
     fn stage(&mut self, batch: &CheckedBatch, base: Offset, next: Offset, now: TimestampMs) {
-        let copy = self.tail.stage(batch.bytes(), base, next);
+        let Some(segment) = self.segments.last() else {
+            panic!("{}: offset {base} is staged without a segment", self.at);
+        };
+        let at = FilePosition::new(segment.bytes);
+        let copy = self.tail.stage(batch.bytes(), (base, next), at);
         stamp::place(copy, base, self.epoch);
         let mut max_timestamp = batch.max_timestamp();
         if self.config.timestamp_type == TimestampType::LogAppendTime {

@@ -16,7 +16,7 @@ use millstream_io::segment::SegmentFile;
 use millstream_io::units::{JournalSeq, SegmentId, ShardId};
 
 use crate::limits::WRITES_AT_ONCE;
-use crate::partition_log::{WritePlan, block_bytes};
+use crate::partition_log::WritePlan;
 use crate::remover::Removals;
 use crate::segments::Piece;
 use crate::shard::{DirectJob, DirectOutcome, FramePlan, Home, Made, Shard};
@@ -173,16 +173,11 @@ impl<D: CoreDisk> DiskShell<D> {
 
     async fn write_piece(&self, slot: Slot, home: &Home, piece: Piece) -> Result<(), DiskError> {
         let file = self.segment_file(slot, home, piece.segment).await?;
-        let mut buf = self.disk.alloc(block_bytes(piece));
-        let filled = self.shard.with(|shard| match shard.partitions.get(slot) {
-            Some(log) => {
-                log.fill(piece, buf.as_mut());
-                true
-            }
-            None => false,
-        });
-        assert!(filled, "{}: dropped while it is written", home.at);
-        let result = self.disk.write_at(&file, buf, piece.position).await;
+        let gather = self
+            .shard
+            .with_mut(|shard| shard.partitions.get_mut(slot).map(|log| log.gather(piece)));
+        let Some(gather) = gather else { panic!("{}: dropped while it is written", home.at) };
+        let result = self.disk.write_gathered(&file, gather, piece.position).await;
         let _ = self.disk.close(file).await;
         result
     }

@@ -36,8 +36,9 @@ const _: () = assert!(TAIL_CHUNK_BYTES_MIN <= TAIL_CHUNK_BYTES_MAX);
 /// Fetches that may wait on one partition. One more is answered at once with what there is.
 pub const WAITS_PER_PARTITION_MAX: usize = 10_000;
 
-/// Largest single write to a segment file.
-pub const WRITE_PIECE_BYTES: usize = 1024 * 1024;
+/// Largest single write to a segment file: 240 pages, each of which may lie anywhere in memory, and devices
+/// that take 254 places at a time would need a second request for a mebibyte.
+pub const WRITE_PIECE_BYTES: usize = 960 * 1024;
 
 const _: () = assert!(WRITE_PIECE_BYTES.is_multiple_of(BLOCK_BYTES));
 

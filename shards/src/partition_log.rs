@@ -11,7 +11,7 @@ pub use retain::Retained;
 pub use trim::Trim;
 pub use upkeep::{SealPlan, Tasks};
 
-pub use flow::{CommitShare, Committed, WriteMode, WritePlan, block_bytes};
+pub use flow::{CommitShare, Committed, WriteMode, WritePlan};
 
 use std::sync::Arc;
 

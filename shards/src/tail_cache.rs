@@ -6,8 +6,10 @@ pub(crate) use walk::max_timestamp_of;
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
-use millstream_io::units::{Offset, bytes_u64, bytes_usize};
+use bytes::{Buf, Bytes, BytesMut};
+use millstream_io::gather::{Gather, SHARED_BYTES_MIN};
+use millstream_io::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
+use millstream_io::units::{FilePosition, Offset, bytes_u64, bytes_usize};
 
 use crate::limits::{TAIL_CHUNK_BYTES_MAX, TAIL_CHUNK_BYTES_MIN};
 use crate::position::LogPosition;
@@ -89,12 +91,19 @@ impl TailCache {
         self.frozen_bytes + bytes_u64(self.open.capacity())
     }
 
-    /// Copies a batch of offsets `[base, next)` to the end, and gives the copy out to be stamped.
+    /// Copies a batch of offsets `[base, next)` to the end, and gives the copy out to be stamped. It is
+    /// to stand at `at` of its file: a large chunk lies in memory as it will in the file, block upon
+    /// block, so that it can be written from there.
     ///
     /// Costs the copy, and one allocation a chunk.
-    pub fn stage(&mut self, batch: &[u8], base: Offset, next: Offset) -> &mut [u8] {
+    pub fn stage(
+        &mut self,
+        batch: &[u8],
+        (base, next): (Offset, Offset),
+        at: FilePosition,
+    ) -> &mut [u8] {
         if self.open.capacity() - self.open.len() < batch.len() {
-            self.open_next(batch.len());
+            self.open_next(batch.len(), at);
         }
         if self.open.is_empty() {
             self.open_base = base;
@@ -117,6 +126,32 @@ impl TailCache {
             done += slice.len();
         }
         assert!(done == into.len(), "{done} of {} bytes are in the tail", into.len());
+    }
+
+    /// The bytes at `[from, to)` for a write to a file, in which the first stands at a block boundary.
+    /// What is open is frozen when they are many.
+    ///
+    /// # Panics
+    /// When some of them are not in memory, or there are none.
+    pub fn gather(&mut self, from: LogPosition, to: LogPosition) -> Gather {
+        if to.since(from) < bytes_u64(SHARED_BYTES_MIN) {
+            return Gather::copied(&self.slices(from, to).collect::<Vec<_>>());
+        }
+        self.freeze_to(self.end());
+        let first = self.frozen.partition_point(|chunk| chunk.end() <= from);
+        let reached = self.frozen.range(first..).take_while(|chunk| chunk.start < to);
+        let piece = |chunk: &TailChunk| {
+            let skip = bytes_usize(from.max(chunk.start).since(chunk.start));
+            let len = bytes_usize(to.min(chunk.end()).since(chunk.start));
+            chunk.bytes.slice(skip..len)
+        };
+        let pieces: Vec<Bytes> = reached.map(piece).collect();
+        let found: usize = pieces.iter().map(Bytes::len).sum();
+        assert!(
+            self.start() <= from && bytes_u64(found) == to.since(from),
+            "{found} of the bytes from {from:?} to {to:?} are in the tail"
+        );
+        Gather::of(&pieces)
     }
 
     /// The bytes at `[from, to)` in pieces.
@@ -251,15 +286,19 @@ impl TailCache {
         }
     }
 
-    /// Makes room for `len` bytes in a fresh open chunk.
-    fn open_next(&mut self, len: usize) {
+    /// Makes room for `len` bytes in a fresh open chunk, whose first is to stand at `at` of its file.
+    fn open_next(&mut self, len: usize, at: FilePosition) {
         let filled = !self.open.is_empty();
         self.freeze_to(self.end());
         let capacity = self.capacity_next.max(len);
         if filled {
             self.capacity_next = (self.capacity_next * 2).min(TAIL_CHUNK_BYTES_MAX);
         }
-        self.open = BytesMut::with_capacity(capacity);
+        self.open = if capacity < CHUNK_BYTES_IN_PLACE {
+            BytesMut::with_capacity(capacity)
+        } else {
+            in_place(capacity, at)
+        };
     }
 
     /// Moves the open chunk's bytes below `to` to a frozen chunk of their own.
@@ -292,6 +331,20 @@ impl TailCache {
         }
     }
 }
+
+/// Room for `capacity` bytes, of which the first lies as far behind a block boundary of memory as `at`
+/// does in the file.
+fn in_place(capacity: usize, at: FilePosition) -> BytesMut {
+    let mut room = BytesMut::with_capacity(capacity + BLOCK_BYTES);
+    let behind = bytes_usize(at.get() % BLOCK_BYTES_U64);
+    let skip = behind.wrapping_sub(room.as_ptr().addr()) % BLOCK_BYTES;
+    room.resize(skip, 0);
+    room.advance(skip);
+    room
+}
+
+/// Chunks of this size and more are placed in memory so that they can be written from there.
+const CHUNK_BYTES_IN_PLACE: usize = 64 * 1024;
 
 /// More chunks than this in one answer are gathered when they are smaller than
 /// [`GATHER_BELOW_BYTES`] on average: a copy costs less than a long vector of tiny writes.

@@ -6,7 +6,8 @@
 //! up: the next run in the journal begins at the start of that block, and until it is durable
 //! nothing is written to the segment.
 
-use millstream_io::units::{FilePosition, Offset, SegmentId, TopicPartition, bytes_usize};
+use millstream_io::gather::Gather;
+use millstream_io::units::{FilePosition, Offset, SegmentId, TopicPartition};
 
 use crate::limits::WRITE_PIECE_BYTES;
 use crate::message::Isolation;
@@ -295,11 +296,9 @@ impl PartitionLog {
         Some(plan)
     }
 
-    /// Copies a piece of a write plan into `into`, which is whole blocks, and zeroes the padding.
-    pub fn fill(&self, piece: Piece, into: &mut [u8]) {
-        let (bytes, padding) = into.split_at_mut(piece.len());
-        self.tail.copy_to(piece.from, bytes);
-        padding.fill(0);
+    /// The bytes of a piece of a write plan: whole blocks, padded with zeros.
+    pub fn gather(&mut self, piece: Piece) -> Gather {
+        self.tail.gather(piece.from, piece.to)
     }
 
     /// The files of these segments are at least so far.
@@ -428,9 +427,4 @@ fn cut(piece: Piece) -> impl Iterator<Item = Piece> {
         from = to;
         Some(part)
     })
-}
-
-/// Bytes of the buffer that a piece is written from: whole blocks.
-pub fn block_bytes(piece: Piece) -> usize {
-    bytes_usize(FilePosition::new(piece.to.since(piece.from)).block_ceil().get())
 }

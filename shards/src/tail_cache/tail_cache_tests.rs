@@ -15,6 +15,8 @@ struct Pair {
 }
 
 const ORIGIN: u64 = 1000;
+/// Where the segment began of which the tail holds the end.
+const SEGMENT_START: u64 = 333;
 
 fn at(position: u64) -> LogPosition {
     LogPosition::new(position)
@@ -35,7 +37,8 @@ impl Pair {
         let values = vec![vec![b'v'; value_len]; records];
         let batch = BatchBuilder::of_values(values).build();
         let next = Offset::at(base + records as i64);
-        let copy = self.tail.stage(&batch, Offset::at(base), next);
+        let in_file = FilePosition::new(position - SEGMENT_START);
+        let copy = self.tail.stage(&batch, (Offset::at(base), next), in_file);
         stamp::place(copy, Offset::at(base), LeaderEpoch::at(3));
         self.bytes.extend_from_slice(copy);
         self.marks.push((position + bytes_u64(batch.len()), base + records as i64));
@@ -95,6 +98,33 @@ fn busy_partition_gets_larger_chunks_and_an_idle_one_gives_memory_back() {
     assert_eq!(pair.shared(ORIGIN, end), pair.bytes);
 }
 
+/// Large chunks lie in memory as in the file: only the blocks where two of them meet are copied.
+#[test]
+fn large_run_is_written_from_where_it_lies() {
+    let mut pair = Pair::new();
+    for len in [500_000, 900_000, 300_000, 700_000] {
+        pair.stage(1, len);
+    }
+    let start = (ORIGIN - SEGMENT_START).next_multiple_of(BLOCK_BYTES_U64) + SEGMENT_START;
+    let (end, _) = pair.end();
+    let gather = pair.tail.gather(at(start), at(end));
+    let copied = gather.len() - gather.shared_bytes();
+    assert!(copied <= 5 * BLOCK_BYTES, "{copied} bytes of four chunks were copied");
+    let mut got = vec![1; gather.len()];
+    gather.copy_to(&mut got);
+    let (bytes, padding) = got.split_at(bytes_usize(end - start));
+    assert_eq!(bytes, pair.slice(start, end));
+    assert!(padding.iter().all(|b| *b == 0));
+    // What was given out stays as it is, whatever becomes of the tail.
+    pair.tail.refuse_from(at(ORIGIN), Offset::at(7));
+    pair.bytes.clear();
+    pair.marks.truncate(1);
+    pair.stage(1, 2_000_000);
+    let mut again = vec![1; gather.len()];
+    gather.copy_to(&mut again);
+    assert_eq!(got, again);
+}
+
 #[test]
 fn many_tiny_chunks_are_answered_as_one() {
     let mut pair = Pair::new();
@@ -117,6 +147,7 @@ enum Step {
     Stage(usize, usize),
     Share(usize, usize),
     Copy(usize, usize),
+    Gather(usize, usize),
     Cut(usize, u64),
     Refuse(usize),
     Evict(usize),
@@ -128,6 +159,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (1usize..4, 0usize..3000).prop_map(|(n, len)| Step::Stage(n, len)),
         2 => (any::<usize>(), any::<usize>()).prop_map(|(a, b)| Step::Share(a, b)),
         1 => (any::<usize>(), any::<usize>()).prop_map(|(a, b)| Step::Copy(a, b)),
+        1 => (any::<usize>(), any::<usize>()).prop_map(|(a, b)| Step::Gather(a, b)),
+        1 => (1usize..3, 40_000usize..90_000).prop_map(|(n, len)| Step::Stage(n, len)),
         2 => (any::<usize>(), 0u64..9000).prop_map(|(a, b)| Step::Cut(a, b)),
         1 => any::<usize>().prop_map(Step::Refuse),
         1 => any::<usize>().prop_map(Step::Evict),
@@ -162,6 +195,17 @@ proptest! {
                     let mut into = vec![0; bytes_usize(to - from)];
                     pair.tail.copy_to(at(from), &mut into);
                     prop_assert_eq!(&into[..], pair.slice(from, to));
+                }
+                Step::Gather(a, b) => {
+                    let len = pair.end().0 - pair.tail.start().get();
+                    if len == 0 { continue }
+                    let (a, b) = (bytes_u64(a) % len, bytes_u64(b) % len);
+                    let from = pair.tail.start().get() + a.min(b);
+                    let to = pair.tail.start().get() + a.max(b) + 1;
+                    let gather = pair.tail.gather(at(from), at(to));
+                    let mut into = vec![1; gather.len()];
+                    gather.copy_to(&mut into);
+                    prop_assert_eq!(&into[..bytes_usize(to - from)], pair.slice(from, to));
                 }
                 Step::Cut(a, len) => {
                     let from = pick(a);
