@@ -16,7 +16,7 @@ use futures_lite::io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
 use super::socket::{self, Direction, Switch};
-use crate::runtime::limits::{BULK_BYTES, PUMP_BYTES, READ_ROOM_MIN};
+use crate::runtime::limits::{BULK_BYTES, PUMP_BYTES, READ_ROOM_MIN, SEND_PIECES};
 use crate::runtime::{Breather, Turn, checkpoint};
 
 /// How connections are set up.
@@ -204,23 +204,20 @@ impl WriteHalf {
         more: More,
     ) -> Result<(), ConnError> {
         skip_empty(pieces);
-        let mut left: usize = pieces.iter().map(Bytes::len).sum();
         while !pieces.is_empty() {
-            let turn = if left < BULK_BYTES { None } else { Some(Turn::begin().await) };
+            let turn = if is_bulk(pieces) { Some(Turn::begin().await) } else { None };
             let sent = match socket::send(self.shared.fd(), pieces.iter(), more == More::Follows) {
                 Ok(sent) => sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     drop(turn);
                     let sent = self.send_and_wait(&pieces[0]).await?;
                     advance(pieces, sent);
-                    left -= sent;
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnError::from_io(error)),
             };
             advance(pieces, sent);
-            left -= sent;
             match turn {
                 Some(turn) => turn.end(sent).await,
                 None => self.breather.after(sent).await,
@@ -383,6 +380,11 @@ fn set_options(fd: BorrowedFd<'_>, options: &ConnOptions) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the next send takes so much that it has to wait for its turn.
+fn is_bulk(pieces: &VecDeque<Bytes>) -> bool {
+    pieces.iter().take(SEND_PIECES).map(Bytes::len).sum::<usize>() >= BULK_BYTES
 }
 
 fn skip_empty(pieces: &mut VecDeque<Bytes>) {
