@@ -1,7 +1,7 @@
 """What strace and /proc see of the data path: direct, durable journal writes, and sendfile.
 
 The journal and the segments are open with O_DIRECT and the journal with O_DSYNC
-(/proc/PID/fdinfo); each commit round is one pwrite64 to the journal; large runs are
+(/proc/PID/fdinfo); each commit round is one pwritev to the journal; large runs are
 whole blocks to the segment and a sync of it; a fetch of what is no longer in memory is
 sent from the segment file by sendfile, and one of the tail is not.
 """
@@ -83,7 +83,7 @@ def test_journal_and_segments_are_written_past_the_page_cache(make_broker, strac
             one_batch(connection, Ledger(), "direct", 0, 1)
         calls = trace.calls()
         journal = [(name, result) for name, words, result in calls if ".wal>" in words]
-        assert {name for name, _ in journal} == {"pwrite64"}, f"the journal is written by {journal}"
+        assert {name for name, _ in journal} == {"pwritev"}, f"the journal is written by {journal}"
         assert len(journal) == rounds, f"{len(journal)} journal writes for {rounds} rounds of one request"
         assert all(result > 0 and result % 4096 == 0 for _, result in journal), f"not whole blocks: {journal}"
         flags = open_flags(broker, ".wal")
@@ -91,10 +91,10 @@ def test_journal_and_segments_are_written_past_the_page_cache(make_broker, strac
         for path, found in flags.items():
             assert all(f & O_DIRECT and f & O_DSYNC for f in found), f"{path} is open with {[oct(f) for f in found]}"
         # A large run goes straight to the segment.
-        trace = strace(broker, "pwrite64", "fdatasync")
+        trace = strace(broker, "pwritev", "fdatasync")
         produce_many(connection, Ledger(), "direct", 0, 200, records=20, value_bytes=10_000)
         segment = [(name, result) for name, words, result in trace.calls() if ".log>" in words]
-        written = [result for name, result in segment if name == "pwrite64"]
+        written = [result for name, result in segment if name == "pwritev"]
         assert sum(written) >= 1_500_000, f"2 MB were sent, and {sum(written)} bytes written to the segment"
         assert all(result > 0 and result % 4096 == 0 for result in written), f"not whole blocks: {written}"
         assert ("fdatasync", 0) in segment, f"the segment is not synced: {segment}"
