@@ -20,7 +20,7 @@ FIGURES = {
     "p99.9": ("millstream.aggregatedPublishLatencyFromDue999pct", "p99.9, ms", False),
     "end-p50": ("aggregatedEndToEndLatency50pct", "p50 end to end, ms", False),
     "end-p99": ("aggregatedEndToEndLatency99pct", "p99 end to end, ms", False),
-    "rss": ("millstream.usage.brokerRssBytes", "bytes of memory", False),
+    "rss": ("millstream.usage.brokerRssBytes", "MiB of memory", False),
     # Of `millstream-bench groups`.
     "commits": ("commits_per_second", "commits/s", True),
     "cpu-commit": ("broker_cpu_us_per_commit", "us of broker CPU a commit", False),
@@ -42,11 +42,18 @@ def at(report, path):
 def medians(reports, figure):
     """(median, least, most) over the rounds; None when no round has it."""
     values = [value for value in (at(report, FIGURES[figure][0]) for report in reports) if value is not None]
+    if figure == "rss":
+        values = [value / (1 << 20) for value in values]
     return (statistics.median(values), min(values), max(values)) if values else None
 
 
 def short(value):
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio(value):
+    """Two places where they tell a win from a loss, fewer above."""
+    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 def rows(workloads, results, sides):
@@ -82,9 +89,12 @@ def markdown(workloads, results, sides, facts):
              "| Workload | Figure | " + " | ".join(sides.values()) + " | "
              + " | ".join(f"against {sides[side]}" for side in others) + " |",
              "|" + "---|" * (2 + len(sides) + len(others))]
+    before = None
     for name, unit, found, times in rows(workloads, results, sides):
-        lines.append(f"| {name} | {unit} | " + " | ".join(short(value[0]) if value else "" for value in found.values())
-                     + " | " + " | ".join(f"{times[side]:.2f} x" if side in times else "" for side in others) + " |")
+        lines.append(f"| {'' if name == before else f'`{name}`'} | {unit} | "
+                     + " | ".join(short(value[0]) if value else "" for value in found.values())
+                     + " | " + " | ".join(f"{ratio(times[side])} x" if side in times else "" for side in others) + " |")
+        before = name
     for side, growth in flatness(results, sides).items():
         lines.append(f"\n{sides[side]}: p99 grows {growth:.2f} x from 10 to 1,000 partitions.")
     return "\n".join(lines) + "\n"
@@ -112,7 +122,7 @@ def page(workloads, results, sides, facts):
                        f"<td>{short(value[0])} <small>{short(value[1])} to {short(value[2])}</small><br>"
                        f"<span class=bar style='width:{value[0] / most * 90:.0f}px'></span>")
         for side in others:
-            out.append(f"<td class={'won' if times[side] >= 1 else 'lost'}>{times[side]:.2f} x" if side in times else "<td>")
+            out.append(f"<td class={'won' if times[side] >= 1 else 'lost'}>{ratio(times[side])} x" if side in times else "<td>")
     out.append("</table>")
     for side, growth in flatness(results, sides).items():
         out.append(f"<p>{html.escape(sides[side])}: p99 grows {growth:.2f} x from 10 to 1,000 partitions.</p>")
