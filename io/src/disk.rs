@@ -241,12 +241,7 @@ pub trait CoreDisk: Clone + 'static {
         gather: Gather,
         at: FilePosition,
     ) -> impl Future<Output = Result<(), DiskError>> {
-        async move {
-            let mut buf = self.alloc(gather.len());
-            gather.copy_to(buf.as_mut());
-            drop(gather);
-            self.write_at(file, buf, at).await
-        }
+        write_copied(self, file, gather, at)
     }
 
     /// Makes what was written to `file` durable (fdatasync). A failure is final, as for
@@ -278,6 +273,19 @@ pub trait CoreDisk: Clone + 'static {
 
     /// The disk to use inside a job given to [`CoreDisk::run`].
     fn blocking(&self) -> Self::Blocking;
+}
+
+/// [`CoreDisk::write_gathered`] by way of one buffer.
+pub(crate) async fn write_copied<D: CoreDisk>(
+    disk: &D,
+    file: &D::File,
+    gather: Gather,
+    at: FilePosition,
+) -> Result<(), DiskError> {
+    let mut buf = disk.alloc(gather.len());
+    gather.copy_to(buf.as_mut());
+    drop(gather);
+    disk.write_at(file, buf, at).await
 }
 
 /// The directory that holds `path`, for [`Disk::sync_dir`] after a change of names.

@@ -22,7 +22,9 @@ use glommio::GlommioError;
 use glommio::io::{DmaBuffer, DmaFile, OpenOptions};
 
 use crate::aligned::AlignedBuf;
-use crate::disk::{CoreDisk, DirectHow, Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow};
+use crate::disk::{
+    CoreDisk, DirectHow, Disk, DiskError, DiskErrorKind, DiskFile, DiskOp, OpenHow, write_copied,
+};
 use crate::disk_file::{FileDisk, RealFile};
 use crate::gather::Gather;
 use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_U64};
@@ -191,12 +193,7 @@ impl CoreDisk for UringDisk {
                 };
                 job(thread, DiskOp::Write, path, write).await
             }
-            Backend::Ring(_) | Backend::Cached { .. } => {
-                let mut buf = self.alloc(gather.len());
-                gather.copy_to(buf.as_mut());
-                drop(gather);
-                self.write_at(file, buf, at).await
-            }
+            Backend::Ring(_) | Backend::Cached { .. } => write_copied(self, file, gather, at).await,
         }
     }
 

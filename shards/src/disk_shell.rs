@@ -173,9 +173,7 @@ impl<D: CoreDisk> DiskShell<D> {
 
     async fn write_piece(&self, slot: Slot, home: &Home, piece: Piece) -> Result<(), DiskError> {
         let file = self.segment_file(slot, home, piece.segment).await?;
-        let gather = self
-            .shard
-            .with_mut(|shard| shard.partitions.get_mut(slot).map(|log| log.gather(piece)));
+        let gather = self.shard.with_mut(|shard| shard.gather(slot, piece));
         let Some(gather) = gather else { panic!("{}: dropped while it is written", home.at) };
         let result = self.disk.write_gathered(&file, gather, piece.position).await;
         let _ = self.disk.close(file).await;

@@ -6,6 +6,7 @@
 //! So a frame never speaks of bytes that are not durable, and each round ends with one flush.
 
 use millstream_io::disk::DiskError;
+use millstream_io::gather::Gather;
 use millstream_io::journal::frame::{FRAME_HEADER_BYTES, frame_bytes, run_bytes};
 use millstream_io::journal::{FrameWriter, Placement, Run, ring};
 use millstream_io::limits::BLOCK_BYTES;
@@ -14,6 +15,7 @@ use millstream_io::units::{Offset, TopicPartition};
 use crate::group_commit::Taken;
 use crate::partition_log::{CommitShare, PartitionLog, WriteMode, WritePlan};
 use crate::position::LogPosition;
+use crate::segments::Piece;
 use crate::table::Slot;
 
 use super::{Home, Made, ShardState};
@@ -151,6 +153,14 @@ impl ShardState {
                 Placed::Frame(FramePlan { place, runs })
             }
         }
+    }
+
+    /// The bytes of a piece of a write plan; `None` when its partition was dropped.
+    pub fn gather(&mut self, slot: Slot, piece: Piece) -> Option<Gather> {
+        let gather = self.partitions.get_mut(slot)?.gather(piece);
+        // What was open may be frozen now.
+        self.list_for_eviction(slot);
+        Some(gather)
     }
 
     /// Encodes a frame into `out`, which is as long as its place.
