@@ -36,6 +36,8 @@ CLIENT_ONLY = {"test_admin::test_event_errors", "test_high_consumers::test_inval
                "test_low_consumers::test_invalid_consumer_position", "test_low_producers::test_base_producer_opaque_arc",
                "test_low_producers::test_base_producer_queue_full", "test_low_producers::test_fatal_errors",
                "test_metadata::test_client_config"}
+# It wants a topic's automatic creation to take longer than 0.1 s: what it says is how busy the machine was.
+CLOCK_ONLY = {"test_low_producers::test_base_producer_timeout"}
 
 
 def sources():
@@ -103,6 +105,8 @@ def main():
                     continue  # each of them carries it
                 if name in CLIENT_ONLY:
                     allowlist.show(name, "SKIP", "concerns the client alone")
+                elif name in CLOCK_ONLY:
+                    allowlist.show(name, "SKIP", "passes only where creating a topic takes longer than 0.1 s")
                 elif args.only in name:
                     jobs[name] = pool.submit(run, executables[suite], test, args.bootstrap)
         for name, job in jobs.items():
