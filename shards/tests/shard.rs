@@ -172,6 +172,28 @@ fn failure_that_another_core_has_found_is_told_to_those_who_wait_here() {
     assert!(matches!(answers[0], Err(AppendError::Storage { .. })), "{answers:?}");
 }
 
+/// Goal: checkpoints of a log of large runs come as often as they should, and cost no bytes of log.
+#[test]
+fn what_large_runs_have_synced_is_checkpointed_without_a_write() {
+    let limits = ShardLimits { checkpoint_bytes: 2_000_000, ..ShardLimits::default() };
+    let bench = Bench::with(RingLimits { file_bytes: 1 << 20, files_max: 4 }, limits);
+    bench.open(id(1, 0), &PartitionConfig::default());
+    for n in 0..40 {
+        bench.append_now(id(1, 0), &batch(n, 1, 200_000));
+        bench.work(10);
+    }
+    let metrics = bench.shard().with(|shard| shard.metrics);
+    assert_eq!(metrics.behind_bytes_total, 0, "a block was written for the sake of a checkpoint");
+    assert!(metrics.direct_bytes_total > 7_900_000, "{metrics:?}");
+    assert_eq!(
+        metrics.checkpoints_total, 4,
+        "one for each 2 MB, less the batch that ends behind it"
+    );
+    let bench = bench.restarted(id(1, 0), &PartitionConfig::default(), 1);
+    let end = bench.plan(id(1, 0), 0, 1000).expect("readable").high_watermark;
+    assert_eq!(end, Offset::at(40));
+}
+
 #[test]
 fn full_disk_refuses_and_resumes_by_itself() {
     let bench = Bench::new();

@@ -147,6 +147,14 @@ impl PartitionLog {
             >= self.tasks.checkpoint_at.get().saturating_add(every)
     }
 
+    /// True when a checkpoint is due, and large runs have synced all but a little for it. It needs no
+    /// write of its own then, which would find no time between them, and whose padded last block would
+    /// send the next run through the journal.
+    pub fn is_checkpoint_synced(&self, every: u64) -> bool {
+        let nearly = self.tasks.checkpoint_at.get().saturating_add(every - every / 8);
+        self.is_checkpoint_due(every) && self.synced_end().1.get() >= nearly
+    }
+
     /// True when a closed segment has committed bytes that are in no file yet.
     pub fn has_unwritten_closed(&self) -> bool {
         let (written, committed) = (self.evictable(), self.committed());

@@ -180,7 +180,7 @@ impl ShardState {
             let SealPlan { segment, indexes, coverage, synced } = seal;
             return Some(Job::Seal(SealJob { slot, dir, segment, indexes, coverage, synced }));
         }
-        log.tasks.save_due |= log.waits_for_save();
+        log.tasks.save_due |= log.waits_for_save() || log.is_checkpoint_synced(every);
         if log.may_save()
             && let Some(job) = log.plan_save(slot, &self.layout)
         {
