@@ -29,7 +29,7 @@ import tools  # noqa: E402
 from rawgroups import committed, consumer_described, described, wait_for_groups  # noqa: E402
 
 PARTITIONS = 24
-SETTLE_SECONDS_MAX = 90  # longer than any request of a client waits for its answer before it is sent again
+SETTLE_SECONDS_MAX = 90  # ends what hangs, on a busy machine too; the line of a check says how long it took
 READ_SECONDS_MAX = 20
 STOP_SECONDS_MAX = 20
 SESSION_SECONDS = 6
@@ -335,7 +335,7 @@ def each_leads(crew, kinds):
 def _restarted_in_time(crew, member, kill):
     """Restarts a static member: (it before, it now, what it had, (others, changes each had told)).
 
-    When it is back only after its session is over, the machine is busy, and others may have been moved: once more."""
+    When it is back only after its session is over, nothing is promised to it, and others may have been moved: once more."""
     for _ in range(RESTARTS_MAX):
         parts, others = member.owned, [(m, m.changes) for m in crew.members if m is not member]
         crew.remove(member, kill=kill)
